@@ -4,5 +4,5 @@ package componenthelper
 
 import "time"
 
-// ReleasePages does nothing on systems without /proc.
+// ReleasePages does nothing on systems other than Linux.
 func ReleasePages(time.Time) {}

@@ -2,8 +2,9 @@ package componenthelper
 
 import "time"
 
-// RecentAge is the minimum time for which a [Recent] keeps an unused value. A [Recent] keeps an
-// unused value for at most twice RecentAge.
+// RecentAge is the minimum time for which a [Recent] keeps an unused value, unless the [Recent] is
+// full. If [Recent.Age] is called often, a [Recent] keeps an unused value for at most twice
+// RecentAge.
 const RecentAge = 10 * time.Minute
 
 // Recent is a cache that keeps values for a while after their last use. Recent is intended for
@@ -40,7 +41,8 @@ func (r *Recent[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Put stores a value.
+// Put stores a value. If the limit is reached, Put first removes all values that were used since
+// Age last removed values.
 func (r *Recent[K, V]) Put(k K, v V) {
 	if len(r.recent) >= r.limit {
 		clear(r.recent)

@@ -29,9 +29,9 @@ type Ending struct {
 	err  error
 }
 
-// Run calls the end function, but only in the first call to Run. Every call to Run returns the error
-// from the end function. If ctx is done before the end function returns, Run returns ctx's error, and the end
-// function continues in the background.
+// Run calls the end function, but only in the first call to Run. Every call to Run returns the
+// error from the end function. If ctx is done before the end function returns, Run returns ctx's
+// error, and the end function continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

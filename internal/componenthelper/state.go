@@ -32,7 +32,8 @@ type StateOptions struct {
 	// Stored values with a different version are not used.
 	Version int
 	// Key is the storage key of a component that stores only one value. If Key is empty, the
-	// component stores one value for each place. The name of a place is the name of a node.
+	// component stores one value for each place. The component chooses the names of places, for
+	// example the names of nodes.
 	Key string
 	// Unusable is the log message for stored values that cannot be used.
 	Unusable string

@@ -55,8 +55,8 @@ type Limit struct {
 	What string
 }
 
-// Refused logs that n items were refused, unless it has logged a refusal recently. If n is 0,
-// Refused does nothing.
+// Refused logs that n items were refused, unless items were also refused within the preceding
+// [LogAgainAfter]. If n is 0, Refused does nothing.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return

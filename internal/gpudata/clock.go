@@ -20,10 +20,10 @@ func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano(
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// behindSince is the wall clock time since which only samples that are older than Newest have
-	// arrived. If the last sample was not older than Newest, behindSince is zero. The value of
-	// behindSince is not stored, because it is unknown which samples arrived while the process was
-	// down.
+	// behindSince is the wall clock time at which the first sample arrived that is older than
+	// Newest. If no sample that is older than Newest has arrived since Newest was set, behindSince
+	// is zero. The value of behindSince is not stored, because it is unknown which samples arrived
+	// while the process was down.
 	behindSince time.Time
 }
 
@@ -38,17 +38,17 @@ const (
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack samples are the first samples after a clock was set back. A clock is assumed to have
-	// been set back if all of its samples have been older than the newest sample for longer than
-	// the maximum gap. The caller must not compare a SetBack sample or later samples with times
-	// that were stored before the SetBack sample.
+	// A SetBack sample shows that the clock was set back. A clock is assumed to have been set back
+	// if samples that are older than the newest sample have arrived for longer than the maximum
+	// gap, and no newer sample has arrived in that time. The caller must not compare a SetBack
+	// sample or later samples with times that were stored before the SetBack sample.
 	SetBack
 )
 
-// Observe classifies a sample time. The second argument is the wall clock time. If all samples of
-// the clock have been older than the newest sample for longer than the maximum gap, Observe assumes
-// that the clock was set back. If the wall clock time has a monotonic clock reading, the gap is
-// measured correctly even if the wall clock changes.
+// Observe classifies a sample time. The second argument is the wall clock time. If samples that are
+// older than the newest sample have arrived for longer than the maximum gap, and no newer sample
+// has arrived in that time, Observe assumes that the clock was set back. If the wall clock time has
+// a monotonic clock reading, the gap is measured correctly even if the wall clock changes.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

@@ -162,8 +162,9 @@ type DeviceFrame struct {
 	// this frame.
 	Observed bool
 	// Unread is true if the device exists but has no valid values, because the driver cannot read
-	// it or because all values are invalid. The only sample of an unread device is [Presence], and
-	// the device does not count as lost.
+	// it or because all values are invalid. Apart from [Presence] and from metrics about
+	// unallocated or unobserved time, an unread device has no samples. An unread device does not
+	// count as lost.
 	Unread bool
 	// FailurePredicted is true if a failure of the board is predicted, for example by a pending row
 	// remap. The predicted failure affects hw.status only if no other state is worse.

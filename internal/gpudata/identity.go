@@ -134,8 +134,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 func (h Holder) is(o Holder) bool { return h == o }
 
 // Same reports whether h and o are the same holder. An unknown UID matches any UID of a pod with
-// the same name. Containers outside Kubernetes are compared by ID, or by name if either ID is
-// unknown.
+// the same name. Batch jobs are compared only by job ID. Other containers outside Kubernetes are
+// compared by ID, or by name if either ID is unknown.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -170,7 +170,8 @@ func (h Holder) MayBeSame(o Holder) bool {
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
 }
 
-// PartOf reports whether o has all attributes of h, with the same values.
+// PartOf reports whether o has all attributes of h, with the same values. If h is the zero Holder,
+// the result is false.
 func (h Holder) PartOf(o Holder) bool {
 	part := func(a, b string) bool { return a == "" || a == b }
 	return !h.IsZero() &&

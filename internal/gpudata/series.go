@@ -13,7 +13,9 @@ import (
 //
 //   - the holders and their number are sent for each device whose holders are known,
 //   - the device samples that the frame contained when [Frame.Share] was called are repeated for
-//     the sharers and are also converted to cAdvisor metrics.
+//     the sharers,
+//   - the memory and the general utilization of each device are converted to cAdvisor metrics for
+//     the device's holders.
 type Attribution struct {
 	// Disabled contains metrics that are not sent: disabled device metrics are not repeated, and
 	// disabled cAdvisor metrics are not created.

@@ -39,8 +39,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	lw := &cache.ListWatch{ListWithContextFunc: col.list, WatchFuncWithContext: col.watch}
 	col.informer = cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(lw, c.client), col.source.example, cache.SharedIndexInformerOptions{})
-	// SetTransform and the following calls return an error only if the informer has already been
-	// started.
+	// Before the informer has been started, SetTransform and the following calls cannot fail.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector immediately lists the objects again

@@ -128,8 +128,9 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first version in the list that the server serves. Each call sends a
-// discovery request, because an upgraded server may serve different versions.
+// servedVersion returns the first version in the list that the server serves. Unless the server
+// always serves the first version, each call sends a discovery request, because an upgraded server
+// may serve different versions.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {

@@ -36,14 +36,14 @@ var (
 		Source:      "k8s.container.gpu.allocated.time - k8s.container.gpu.active.time",
 		Attributes:  []string{UsageEstimated},
 	})
-	// GPUUnallocatedTime is the time for which the board had no holder.
+	// GPUUnallocatedTime is the time for which the board, or a part of it, had no holder.
 	GPUUnallocatedTime = add(Metric{
 		Name: "gpu.unallocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board that nobody held, in board equivalents.",
 		Source:      "gpu.sharing.clients, gpu.device.holder over the sample times",
 	})
-	// GPUUnobservedTime is the time for which the board had no samples or the board's holders were
-	// unknown.
+	// GPUUnobservedTime is the time for which the board, or a part of it, had no samples or unknown
+	// holders.
 	GPUUnobservedTime = add(Metric{
 		Name: "gpu.unobserved.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",

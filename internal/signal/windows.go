@@ -95,8 +95,8 @@ func (w *Window) Reads(part string) bool {
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// The window method returns the window metric that the given function computes from the samples of
-// m.
+// The window method returns the first window metric that the given function computes from the
+// samples of m.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {

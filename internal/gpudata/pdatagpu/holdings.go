@@ -117,7 +117,7 @@ type seen struct {
 
 // walk calls the visit function with each data point of a device in a frame. Metrics for which the
 // look function returns false are skipped. Data points for which the visit function returns true
-// are removed. Finally, empty metrics and Resources are removed.
+// are removed. Finally, metrics, scopes, and Resources that have become empty are removed.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)

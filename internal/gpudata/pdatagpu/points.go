@@ -52,7 +52,8 @@ func each(m pcommon.Map, f func(key, text string)) {
 
 // Counts counts the data points that EachPoint skipped or changed.
 type Counts struct {
-	// Others counts data points of unwanted metrics and of Sums with delta temporality.
+	// Others counts data points of unwanted metrics, of Sums with delta temporality, and of metrics
+	// that are neither a Gauge nor a Sum.
 	Others int
 	// Implausible counts data points whose ratio is far outside [0, 1]. See [signal.Clamp].
 	Implausible int

@@ -374,8 +374,9 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// The holds method reads a data point of gpu.device.holder. If a holder holds several replicas from
-// a device plugin, it has one data point for each replica, in any order.
+// The holds method reads a data point of gpu.device.holder. A holder can have several data points,
+// in any order, for example one for each replica that it holds. The result does not depend on the
+// order of their allocations.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {

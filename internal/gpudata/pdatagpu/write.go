@@ -36,7 +36,8 @@ func (b *Batch) writeAdded() {
 	}
 }
 
-// maxDescriptions is the maximum number of device descriptions that a Writer caches.
+// maxDescriptions limits the cache of device descriptions. The cache contains at most twice as many
+// descriptions.
 const maxDescriptions = 100_000
 
 // Writer converts frames to metrics. A Writer caches device descriptions between calls. A Writer is
