@@ -38,7 +38,8 @@ type Config struct {
 	// NodeName is the name of the node whose kubelet and API objects the processor reads. NodeName
 	// defaults to the value of the NODE_NAME environment variable. If neither NodeName nor
 	// NODE_NAME is set, the processor treats all devices as devices on other nodes. To find the
-	// holders of devices on other nodes, the processor uses only labels and processes.
+	// holders of devices on other nodes, the processor uses only labels and processes and, for the
+	// devices of this machine, job mapping files.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources from which the processor reads the holders of devices.
 	Sources SourcesConfig `mapstructure:"sources"`
@@ -47,12 +48,12 @@ type Config struct {
 	// resource name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// OtherResourceNames are additional device plugin resources that do not represent GPUs. Common
-	// non-GPU resources are predefined. The device IDs of resources in OtherResourceNames can have
-	// any format.
+	// non-GPU resources are predefined. The processor ignores the device IDs of resources in
+	// OtherResourceNames, except device IDs that have the format of a GPU ID.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes configures access to the API server. The processor reads pods, ResourceSlices, and
-	// the node from the API server. If Claims is set, the processor also reads ResourceClaims. If
-	// Jobs is set, the processor also reads Jobs.
+	// the node from the API server. If Claims or budget::sources::dra is set, the processor also
+	// reads ResourceClaims. If Jobs is set, the processor also reads Jobs.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// Claims enables reading ResourceClaims, which requires an additional permission.
 	// ResourceClaims provide the UID, class, and request of each claim, and the holders that the
@@ -64,9 +65,10 @@ type Config struct {
 	// MaxJobs is the maximum total number of batch jobs on all nodes for which the processor emits
 	// series. If a job beyond the limit holds a device, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
-	// MaxProcesses is the maximum total number of processes in the process lists of all devices on
-	// all nodes. The power, budget, and usage sections read the process lists. Process lists beyond
-	// the limit are dropped and counted.
+	// MaxProcesses is the maximum total number of processes in the stored process lists of all
+	// devices on all nodes, plus the number of these devices. The power, budget, and usage sections
+	// read the process lists. A process list beyond the limit is counted and not stored, so the
+	// list applies only to samples with the same timestamp.
 	MaxProcesses int `mapstructure:"max_processes"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
@@ -85,8 +87,8 @@ type Config struct {
 	// Usage configures the section that counts allocated, active, idle, and unallocated GPU time.
 	// The usage section is disabled if Usage is not set.
 	Usage configoptional.Optional[usagestage.Config] `mapstructure:"usage"`
-	// Storage is the ID of the storage extension in which the sections keep their state across
-	// restarts.
+	// Storage is the ID of the storage extension in which the power and usage sections keep their
+	// state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
@@ -139,8 +141,9 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate returns an error that describes every invalid field. Validate does not check the
-// kubernetes and sources::pod_resources fields, because both have their own Validate methods.
+// Validate returns an error that describes every invalid field. Validate does not check the fields
+// of kubernetes, sources::pod_resources, power, budget, and usage, because these have their own
+// Validate methods.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Add(componenthelper.CheckNodeName(c.NodeName))
@@ -204,7 +207,7 @@ var accelerator = []*signal.Metric{
 }
 
 // outsideKubernetes reports whether the processor uses neither the kubelet nor DRA as a source. If
-// neither source is used, only processes show whether a device is in use.
+// neither source is used, only a device's process list can show that nobody holds the device.
 func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }

@@ -41,8 +41,8 @@ type doubts struct {
 }
 
 // log logs the causes of unknown holders that have lasted for doubtAge. Two causes are not logged
-// here: unknown IDs, because logUnknownIDs logs unknown IDs, and devices that are not scraped,
-// because devices that are not scraped have no series.
+// here: unknown IDs, because logUnknownIDs logs the unknown IDs that the kubelet lists, and devices
+// that are not scraped, because devices that are not scraped have no series.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
 	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {

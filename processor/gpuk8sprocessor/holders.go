@@ -91,9 +91,10 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// setProcessHolders finds the container of each process on the device. If the frame contains a
-// process list for the device, setProcessHolders also adds the device's users to the given
-// ProcessList. If all of the device's processes run outside containers, the device has no users.
+// setProcessHolders finds the container of each process on the device, except processes for which
+// the input already names a pod. If the frame contains a process list for the device,
+// setProcessHolders also adds the device's users to the given UserList. If no process belongs to a
+// container or a job, the device has no users.
 func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.UserList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -212,9 +213,9 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders. If a user and a holder
-// are the same container, the user gets the holder's strategy. If no holder is the same container
-// as the user, the user's strategy is unknown.
+// shareAsHolders sets the sharing strategy of users that are not holders. If a sharer of the device
+// (see [gpudata.Frame.Share]) is the same container as the user, the user gets the sharer's
+// strategy. Otherwise, the user's strategy is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

@@ -17,8 +17,8 @@ type jobs struct {
 	limit componenthelper.Limit
 }
 
-// deleteExpired removes the node's expired jobs. A job expires when gpu_window no longer keeps the
-// job's series.
+// deleteExpired removes the node's expired jobs. A job expires after it has not been seen for the
+// default idle_timeout of gpu_window, because gpu_window then no longer keeps the job's series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)
 	maps.DeleteFunc(n.jobs, func(_ string, lastSeen time.Time) bool { return now.Sub(lastSeen) >= componenthelper.RecentAge })

@@ -47,7 +47,7 @@ type jobMapping struct {
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // boards maps board UUIDs to the numbers in the names of the job mapping files. If device names contain the same numbers, boards is nil.
+	boards  map[string]int // boards maps board UUIDs to the numbers in the names of the job mapping files. If device names contain the same numbers, or if the numbers are unknown, boards is nil.
 }
 
 // newJobMapping returns a jobMapping for the configured directory, or nil if no directory is

@@ -205,8 +205,8 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 }
 
 // readInstances returns the MIG devices that a scheduler recorded in the pod's annotations.
-// readInstances ignores unreadable annotations, because the reader that the budget and usage
-// sections share reports unreadable annotations.
+// readInstances ignores unreadable annotations. If the budget or the usage section is enabled, the
+// reader that these sections share logs and counts unreadable annotations.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil
@@ -224,8 +224,9 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 }
 
 // readSlices returns the devices of all complete pools. For the given drivers, the result contains
-// all devices. For other drivers, the result contains only devices that have the UUID of a GPU. The
-// complete result is true if all pools of the given drivers are complete.
+// all devices. For other drivers whose names may refer to NVIDIA GPUs, the result contains only
+// devices that have the UUID of a GPU. The complete result is true if all pools of the given
+// drivers are complete.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, complete bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}

@@ -12,9 +12,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// assignDevices finds the device of each process that an exporter listed without a device, and
-// moves the process to that device. If a device has several process lists, assignDevices keeps only
-// the best process list.
+// assignDevices finds the device of each of the frame's unplaced processes, and moves the process
+// to that device. If a device has several process lists, assignDevices keeps only the best process
+// list.
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
@@ -82,9 +82,9 @@ type placedProcess struct {
 	unplaced *gpudata.Unplaced
 }
 
-// findDevices finds the device of each process that an exporter listed without a device. The result
-// contains the processes whose device was found, grouped by exporter and then by hw.id. Processes
-// whose device was not found are counted in c.
+// findDevices finds the device of each of the frame's unplaced processes. The result contains the
+// processes whose device was found, grouped by exporter and then by hw.id. Processes whose device
+// was not found are counted in c.
 func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil

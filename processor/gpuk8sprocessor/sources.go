@@ -287,7 +287,8 @@ func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool)
 }
 
 // each calls f for every source that is read. The last argument of f is the last time at which the
-// source's data was up to date, or zero if the data was never up to date.
+// source's data was up to date. The time is zero if the data was never up to date, or if the API
+// server denies access or does not serve the kind of objects.
 func (s *sources) each(now time.Time, f func(name string, state kube.State, current time.Time)) {
 	if s.kubelet != nil {
 		_, at, state := s.kubelet.Snapshot()

@@ -37,8 +37,8 @@ func (b *builder) addAssignments() {
 }
 
 // addReservation adds holders to the device that a reservation pod reports. The holders are the
-// pods in the reservation pod's group. A reservation is used only if the kubelet lists no holder
-// for the device.
+// pods in the reservation pod's group. A reservation is used only if neither the kubelet nor a
+// claim names a holder of the device.
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.IsKnown() {
 		if b.sources.Listing.State == kube.Off {

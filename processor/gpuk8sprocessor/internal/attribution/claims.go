@@ -62,7 +62,7 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	hasContainer := false
 	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
 	if pod == nil && b.sources.PodsState == kube.Synced {
-		return // The pod does not run on this node yet, or has been deleted. A claim can stay reserved for a deleted pod.
+		return // The pod does not run on this node, or has been deleted. A claim can stay reserved for a deleted pod.
 	}
 	if pod != nil {
 		h.from, h.until = pod.from, pod.heldUntil()

@@ -24,8 +24,8 @@ type Decision struct {
 // Decide uses the first source that identifies the holders of a device at time t. The sources are
 // tried in this order: the kubelet or claims, schedulers' annotations if at least one annotated pod
 // still exists, the exporter's labels, and the processes on the device. If e shows that no pod
-// holds the device, a job or a container outside Kubernetes can still hold the device. Only labels
-// and processes identify jobs and containers outside Kubernetes. The Entry e may be nil. The shared
+// holds the device, Decide ignores labels that name pods. Labels that name jobs or containers
+// outside Kubernetes, and processes, can still identify holders. The Entry e may be nil. The shared
 // parameter is true if the labels identify a replica of a shared device. Decide sorts the labels
 // and processes slices in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
@@ -67,7 +67,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	return d
 }
 
-// existing returns the holders whose pods exist at time t.
+// existing returns the holders whose pods exist and have not ended at time t.
 func existing(holders []Holding, t int64) []Holding {
 	ended := func(h Holding) bool { return !h.At(t) }
 	if !slices.ContainsFunc(holders, ended) {

@@ -21,7 +21,7 @@ const (
 	UnknownName
 	// NoSlice means that the DRA device is not in any complete pool.
 	NoSlice
-	// NoUUID means that the slice of the DRA device contains no UUID for the device.
+	// NoUUID means that the slice of the DRA device contains no UUID that identifies the device.
 	NoUUID
 	// NotScraped means that the device was identified but does not appear in any scrape.
 	NotScraped

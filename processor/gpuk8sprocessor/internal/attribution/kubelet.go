@@ -9,8 +9,8 @@ import (
 )
 
 // addListing adds the holders in the kubelet's response. The unmatched result contains the kinds of
-// devices that unmatched IDs might refer to. The dynamic result is true if the kubelet lists DRA
-// devices.
+// devices that unmatched IDs might refer to. The dynamic result is true if the kubelet lists a DRA
+// device that might be an NVIDIA GPU.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -69,10 +69,10 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 }
 
 // claimants describes the claims to which a device is allocated, according to the kubelet. Claims
-// that are known to have administrative access are not included. If a device cannot be shared, the
-// scheduler allocates the device to only one claim without administrative access. If the kubelet
-// lists several claims for a device that cannot be shared, all claims except one must have
-// administrative access. If a claim cannot be read, or was deleted while in use, it is unknown
+// that are known or assumed to have administrative access are not included. If a device cannot be
+// shared, the scheduler allocates the device to only one claim without administrative access. If
+// the kubelet lists several claims for a device that cannot be shared, all claims except one must
+// have administrative access. If a claim cannot be read, or was deleted while in use, it is unknown
 // whether the claim has administrative access.
 type claimants struct {
 	first   podKey // The field named first identifies the claim that was added most recently.
@@ -113,8 +113,8 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// The with method returns a copy of h in which the fields that describe a device plugin's device are
-// set from d.
+// The with method returns a copy of h in which the fields that describe a device plugin's device
+// are set from d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {

@@ -9,9 +9,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources selects, for each device on a node, the source whose process list is used. The nvml
-// receiver and process exporters list the same processes, so only one process list per device is
-// used.
+// ProcessSources selects, for each device on a node, the source whose process list is used. The
+// nvml receiver and process exporters list the same processes, so only one process list per device
+// is used.
 type ProcessSources struct {
 	maxAge time.Duration
 	// sources contains the newest process lists, grouped by source and then by hw.id.
@@ -47,8 +47,9 @@ type ProcessContainer struct {
 	ID string
 }
 
-// NewProcessSources returns a ProcessSources. The maxAge parameter is how long a process list
-// applies if the interval between the source's lists is unknown.
+// NewProcessSources returns a ProcessSources. A process list applies to samples whose time differs
+// from the time of the list by at most two intervals of the source, and by at most maxAge. If the
+// interval is unknown, only maxAge limits the difference.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
 }

@@ -28,9 +28,9 @@ func (d *deviceKinds) add(r Reason, kind string) {
 
 // addUnheldDevices marks the devices that have no holder. If an unmatched kubelet ID, claim,
 // annotation, or slice could refer to a device, the device is not marked as having no holder. The
-// dynamic parameter is true if the kubelet lists DRA devices. Other vendors' devices are never
-// marked as having no holder, because the processor knows all allocations only for NVIDIA devices.
-// For boards that have instances, see [Entry.Cut].
+// dynamic parameter is true if the kubelet lists a DRA device that might be an NVIDIA GPU. Other
+// vendors' devices are never marked as having no holder, because the processor knows all
+// allocations only for NVIDIA devices. For boards that have instances, see [Entry.Cut].
 func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {

@@ -74,8 +74,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// The at method returns the pod that had the given namespace and name at time t, or nil if there was
-// no such pod.
+// The at method returns the pod that had the given namespace and name at time t, or nil if there
+// was no such pod.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {

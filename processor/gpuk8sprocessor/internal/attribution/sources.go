@@ -11,9 +11,10 @@ import (
 // Sources contains the data that all sources except the telemetry provide at one time. The state of
 // a source is Synced, Stale, or Off. A source is Stale if the source responded earlier but
 // currently fails, and Off if the source does not respond. If a source is Stale, the holders in the
-// source's last response stay valid. If the last response from a Stale source contains no holder
-// for a device, the device counts as free only until the grace period ends, because the device may
-// have been allocated since that response.
+// source's last response stay valid. If the kubelet is Stale and the kubelet's last response
+// contains no holder for a device, the device counts as free only until the grace period ends,
+// because the device may have been allocated since that response. Stale claims never show that a
+// device is free.
 type Sources struct {
 	// Listing is the kubelet's response.
 	Listing Listing
@@ -166,12 +167,12 @@ type Holding struct {
 	// The several field is true if the container has several allocations of the device.
 	several bool
 	raw     string // raw is the device ID that was allocated.
-	// The pod exists in the interval [from, until), in nanoseconds since the epoch. The from and
-	// until fields are set only for holdings in a Table.
+	// The pod exists and has not ended in the interval [from, until), in nanoseconds since the
+	// epoch. The from and until fields are set only for holdings in a Table.
 	from, until int64
 }
 
-// At reports whether the holder's pod exists at time t.
+// At reports whether the holder's pod exists and has not ended at time t.
 func (h *Holding) At(t int64) bool { return h.from <= t && t < h.until }
 
 // Compare orders holdings by container, then by allocation.

@@ -16,9 +16,9 @@ type Entry struct {
 	// the Facts to the device's points.
 	Facts gpudata.Description
 	// Source is the value of gpu.holder.source that identifies the source of Holders. The source of
-	// Holders is either the kubelet or claims. If neither the kubelet nor a claim lists the device,
-	// Source is empty. If Source is set and both Holders and Assigned are empty, nobody holds the
-	// device.
+	// Holders is either the kubelet or claims. If neither source shows whether the device has a
+	// holder, Source is empty. If Source is set and both Holders and Assigned are empty, nobody
+	// holds the device, unless the partial field is true.
 	Source string
 	// Holders are the holders according to Source. The slice is sorted.
 	Holders []Holding
@@ -181,7 +181,8 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 
 // addHolder adds a holder of a device. If the holder is a reservation pod, addHolder adds the pods
 // in the reservation pod's group instead. If the device is not in the telemetry, addHolder records
-// that the device is not scraped. Before the first scrape, addHolder records nothing.
+// that the device is not scraped. Before the first scrape, addHolder does not record that a device
+// is not scraped.
 func (b *builder) addHolder(id, source string, h Holding) {
 	if h.Pod == "" {
 		return

@@ -14,12 +14,12 @@ import (
 type UserLog struct {
 	maxAge time.Duration
 	// lists contains the newest list and the previous list. The previous list is used for samples
-	// that are older than the newest list.
+	// that are older than the newest list, and for devices that are not in the newest list.
 	lists [2]*UserList
 }
 
-// UserList contains all users of the devices in a process list at one time. If a user of a device does not
-// appear in the next list for that device, the user has stopped using the device.
+// UserList contains all users of the devices in a process list at one time. If a user of a device
+// does not appear in the next list for that device, the user has stopped using the device.
 type UserList struct {
 	// Time is the time of the list, in nanoseconds since the epoch.
 	Time int64
@@ -35,8 +35,8 @@ type DeviceUsers struct {
 	Empty bool
 }
 
-// NewUserLog returns an empty UserLog. A list applies only to samples that were taken at most maxAge
-// after the list.
+// NewUserLog returns an empty UserLog. A list applies only to samples that were taken at most
+// maxAge after the list.
 func NewUserLog(maxAge time.Duration) *UserLog {
 	return &UserLog{maxAge: maxAge}
 }
@@ -59,7 +59,7 @@ func (l *UserLog) Store(list *UserList) {
 }
 
 // The with method returns a new list that contains the users from both lists. The method does not
-// modify l, because other goroutines can be reading l.
+// modify l.
 func (l *UserList) with(more *UserList) *UserList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {

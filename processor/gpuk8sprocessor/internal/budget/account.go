@@ -38,8 +38,8 @@ func (a *account) namesHolder() bool {
 	return false
 }
 
-// add adds the given number of bytes to the usage of c. If the container is unknown, add adds the
-// bytes to a.other.
+// add adds the given number of bytes to the usage of c. If it is uncertain which user c is, or if c
+// is not a user and has no pod name, add adds the bytes to a.other.
 func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	if !d.Possible(bytes) {
 		a.impossible = true

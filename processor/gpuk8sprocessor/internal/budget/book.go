@@ -66,8 +66,8 @@ type deviceMemory struct {
 	sent []sentUsage
 }
 
-// maxSent is the number of times of a measurement for which a Book remembers what was sent. Lists of
-// different sources, and late frames, can have different times.
+// maxSent is the number of times of a measurement for which a Book remembers what was sent. Lists
+// of different sources, and late frames, can have different times.
 const maxSent = 4
 
 // sentUsage contains the users whose usage at a time was sent.
@@ -78,7 +78,8 @@ type sentUsage struct {
 
 // UpdateMemory stores the device's memory values from a frame. If the frame has no samples of the
 // device itself, for example because the frame contains only a process list, UpdateMemory sets the
-// device's memory values to the stored values.
+// device's memory values to the stored values, unless their time differs from t by more than
+// maxAge.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	id := d.Frame.Device
 	memory, ok := b.memory[id]
@@ -166,9 +167,8 @@ func (b *Book) addRow(s *scrape) bool {
 	return true
 }
 
-// AddStated stores the usage and the budget that an exporter reports for a container on a device in
-// a separate frame. The usage, the budget, or both may be Unknown. If a limit is reached, AddStated
-// returns false.
+// AddStated stores the usage and the budget that an exporter reports for a container on a device.
+// The usage, the budget, or both may be Unknown. If a limit is reached, AddStated returns false.
 func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
@@ -316,8 +316,8 @@ func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 }
 
 // appliesTo reports whether the values that an exporter reports for the container h apply to the
-// device d. Values for a board apply to an instance only if the container holds no other instance
-// on that board.
+// device d. Values for a board apply to an instance only if the container holds that instance and
+// no other instance on the board.
 func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool {
 	if !source.isBoard {
 		return true

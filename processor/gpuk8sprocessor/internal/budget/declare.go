@@ -43,8 +43,8 @@ func (p *Place) Declare(mps MPSBudget) {
 }
 
 // budget returns the budget that the given source provides for the user u on the device d. The
-// result is 0 if the source provides no budget. The result is Unknown if the budget is a share of
-// the device and the device's size is unknown.
+// result is 0 if the source provides no budget. The result is Unknown if the budget depends on the
+// device's size and the size is unknown.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:
@@ -159,8 +159,9 @@ func anyUser(devices []*Device, match func(*User) bool) bool {
 }
 
 // If a pod's budget does not specify a device, remainingPodBudget returns the user's part of that
-// budget. The budgets that the same source provides for individual containers are subtracted from
-// the pod's budget. The rest of the pod's budget is divided equally among the other containers.
+// budget. The budgets that the same source provides for individual containers on the pod's devices
+// are subtracted from the pod's budget. The rest of the pod's budget is divided equally among the
+// other containers. A container counts once for each device that the container uses.
 func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
 	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {

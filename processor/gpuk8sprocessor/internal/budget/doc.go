@@ -19,8 +19,9 @@
 //
 // # Valid, partial, invalid
 //
-// The usage is valid if all holders of the device are known and the sum of their usage equals the
-// device's usage. The usage is partial if a value is missing. The usage is invalid if values
-// contradict each other, or if a value is impossible for the hardware. The [Reason] constants
+// The usage is valid if all holders of the device are known and the sum of the users' usage equals
+// the device's usage within the tolerance. The usage is partial if a value is missing or the device
+// uses more memory than the users explain. The usage is invalid if values contradict each other, if
+// a value is impossible for the hardware, or if the values are too old. The [Reason] constants
 // describe all possible reasons.
 package budget

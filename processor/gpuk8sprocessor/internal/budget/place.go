@@ -50,7 +50,7 @@ type Device struct {
 	UsedAt int64
 	// Other is the total usage that cannot be assigned to a container, in bytes.
 	Other int64
-	// Processes is the number of listed processes.
+	// Processes is the number of listed processes whose memory usage is known.
 	Processes int
 	// Stale is true if the usage of the users is too old to be used.
 	Stale bool
@@ -70,7 +70,8 @@ type Process struct {
 }
 
 // matchUser returns the user that matches the container c. If several users match, or no user
-// matches, matchUser returns nil.
+// matches, matchUser returns nil. If holds is true, matchUser considers only users that hold the
+// device.
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
@@ -136,8 +137,8 @@ type User struct {
 	// Exported is the budget that an exporter reports, or 0 if no exporter reports a budget.
 	Exported int64
 
-	// Budget is the budget in bytes, or 0 if there is no budget. Unsized is true if the budget is a
-	// share of the device and the device's size is unknown.
+	// Budget is the budget in bytes, or 0 if there is no budget. Unsized is true if the budget
+	// depends on the device's size and the size is unknown.
 	Budget  int64
 	Source  gpushare.BudgetSource
 	Unsized bool

@@ -150,8 +150,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns one error for each configured source that needs the API server if authType
-// is none. For other values of authType, CheckKubernetes returns nil.
+// CheckKubernetes returns one error for each configured source that needs the API server if
+// authType is none. For other values of authType, CheckKubernetes returns nil.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

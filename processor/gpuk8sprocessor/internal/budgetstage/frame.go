@@ -51,8 +51,8 @@ func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Proces
 
 // storeStatedValues stores the values that a container exporter, such as HAMi's monitor, reports
 // about the users of a device. Budgets are always stored. Usage is stored only if withUsage is
-// true. If the frame also contains the device's own samples, withUsage is false, because the usage
-// is read from the frame itself.
+// true. If the frame also contains the device's own samples and the device is not a partitioned
+// board, withUsage is false, because the usage is read from the frame itself.
 func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
@@ -65,7 +65,7 @@ func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame
 	}
 }
 
-// partitionedBoards returns the boards whose instances are in the frame.
+// partitionedBoards returns the boards for whose instances the frame contains memory data.
 func partitionedBoards(f *gpudata.Frame) map[string]bool {
 	partitioned := map[string]bool{}
 	for _, d := range f.Devices {
@@ -86,8 +86,8 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes to an integer. Values are capped at 1 EiB so
-// that the result fits in an int64. No device has 1 EiB of memory.
+// roundBytes rounds a number of bytes to an integer. Values are capped at 1 EiB so that the result
+// fits in an int64. No device has 1 EiB of memory.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))

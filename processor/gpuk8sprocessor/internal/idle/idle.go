@@ -83,7 +83,8 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	return 0, false
 }
 
-// Baseline is the lowest power that a board drew while the board was idle.
+// Baseline is the learned idle power of a board: the lowest result of the runs of quiet samples.
+// The result of a run is the highest power in the run.
 type Baseline struct {
 	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`

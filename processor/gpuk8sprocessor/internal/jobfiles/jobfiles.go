@@ -22,8 +22,8 @@ const (
 	// settled is the minimum age at which a file counts as complete. A program that writes a file
 	// in several steps takes less than one second.
 	settled = time.Second
-	// maxEntries is the maximum number of directory entries. maxBytes is the maximum number of
-	// bytes that are read from all files together.
+	// If the directory has maxEntries or more entries, no file is read. maxBytes is the maximum
+	// number of bytes that are read from all files together.
 	maxEntries = 10_000
 	maxBytes   = 1 << 20
 )
@@ -40,7 +40,7 @@ const (
 	Unreadable
 	// Invalid means that the file contains a line that is not a job ID.
 	Invalid
-	// TooLarge means that the file exceeds the byte limit.
+	// TooLarge means that the file exceeds what is left of the byte limit for all files together.
 	TooLarge
 	// NumStates is the number of states.
 	NumStates

@@ -92,8 +92,9 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	return boards
 }
 
-// findUnlisted adds placeholders for the instances that the frame does not contain. Without
-// placeholders, the power of the missing instances would be charged to the instances in the frame.
+// If all instances of the vendor's boards have the same size, findUnlisted adds placeholders for
+// the instances that the frame does not contain. Without placeholders, the power of the missing
+// instances would be charged to the instances in the frame.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {

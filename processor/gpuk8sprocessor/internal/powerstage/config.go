@@ -50,8 +50,9 @@ type Config struct {
 	// MaxGap is the maximum time for which a power value counts toward energy if the next sample is
 	// missing. MaxGap is also the maximum time for which a process list is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MaxSeries is the maximum total number of boards and energy counters. Boards and energy
-	// counters beyond the limit are refused and counted.
+	// MaxSeries is the maximum total number of boards and energy counters. MaxSeries is also the
+	// maximum number of nodes. Boards, energy counters, and nodes beyond the limit are refused and
+	// counted.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared contains the settings that gpu_k8s provides. If storage is configured, learned
 	// baselines are restored from storage after every restart. Energy counters are restored only

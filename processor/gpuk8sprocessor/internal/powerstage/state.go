@@ -17,7 +17,8 @@ const idleActivity = 0.001
 
 const (
 	// retention is how long the state of a device is kept after the last batch that contained the
-	// device.
+	// device. The state of a board with learned baselines is kept until the baselines expire, if
+	// that is later.
 	retention = time.Hour
 	// sweepEvery is the minimum time between two deletions of expired state.
 	sweepEvery = time.Minute
@@ -114,9 +115,11 @@ func (p *gpuPower) uncount(b *boardState) {
 // idleUntil reports whether the board appears to be idle at time t. The until result is the last
 // time at which the board was known to be idle. A board that has a process or any activity is not
 // idle. If a process list shows that the board has no processes, the board is known to have been
-// idle up to the time of that list. If no source lists the board's processes, the board counts as
-// idle only if the board has no holder and all activity is known. If the board has a holder, the board does not
-// count as idle, because a waiting process has no activity but still increases the board's power.
+// idle up to the time of that list. If no source has counted the board's processes recently, the
+// board counts as idle only if the board has no holder and at least one activity value of the
+// board, or of each of its instances, is known. The listed parameter is true if a source has
+// counted the board's processes recently. If the board has a holder, the board does not count as
+// idle, because a waiting process has no activity but still increases the board's power.
 func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	hasHolder, activityKnown := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
 	if b.inUse(&b.Device) {

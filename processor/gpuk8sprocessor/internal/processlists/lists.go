@@ -113,8 +113,8 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 }
 
 // store stores the process lists in a frame and returns the number of processes in refused lists. A
-// list that cannot be stored still applies to the frame that contains it, so store sets the device's
-// ProcessList to that list.
+// list that cannot be stored still applies to the frame that contains it, so store sets the
+// device's ProcessList to that list.
 func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused int64) {
 	for _, d := range f.Devices {
 		if d.ProcessList != nil {
@@ -142,8 +142,8 @@ func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused in
 	return refused
 }
 
-// add adds a process list. If the list is longer than the stored lists and the limit is reached, add
-// returns false.
+// add adds a process list. If the list is longer than the stored lists and the limit is reached,
+// add returns false.
 func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Limit) bool {
 	if len(d.lists) > 0 && d.lists[0].Time-l.Time > int64(maxLag) && now.Sub(d.seen) > maxLag {
 		d.lists, d.gap, d.lastCounted = nil, 0, 0 // The source's clock was set back.

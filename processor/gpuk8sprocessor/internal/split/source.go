@@ -122,8 +122,8 @@ func (b *Board) frozen(s Source) bool {
 	return all && b.busy()
 }
 
-// busy reports whether the utilization of the device or of any process shows that the device was
-// busy.
+// busy reports whether any activity value of the device, or the utilization of any process, shows
+// that the device was busy.
 func (d *Device) busy() bool {
 	return d.Activity.Busiest() >= FrozenUtilization ||
 		slices.ContainsFunc(d.Processes, func(p Process) bool { return p.Utilization >= FrozenUtilization })

@@ -145,8 +145,9 @@ func (d *Device) chargeNothing() {
 }
 
 // charge divides the given power among the holders and processes of the device in proportion to the
-// utilization of the processes. If any utilization is unknown, the power is divided equally. The
-// guessed parameter is true if the given power is already an estimate.
+// utilization of the processes. If any utilization is unknown or all utilization is 0, the power is
+// divided equally among the processes. If the processes are unknown, the power is divided equally
+// among the holders. The guessed parameter is true if the given power is already an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]

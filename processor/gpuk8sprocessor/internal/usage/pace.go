@@ -23,8 +23,8 @@ type pace struct {
 	arrived time.Time // arrived is when the newest frame arrived.
 	// lag is the delay of the newest frame, compared with the frame that had the smallest delay.
 	lag time.Duration
-	// rise is the time between the two newest frames minus the time between the arrivals of these
-	// frames.
+	// rise is how much the time between the two newest frames exceeds the time between the arrivals
+	// of these frames plus the earlier lag, or 0.
 	rise time.Duration
 	// backlog is true if the two newest frames arrived more than twice as fast as their times
 	// advance.

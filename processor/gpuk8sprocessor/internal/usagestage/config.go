@@ -30,7 +30,8 @@ type Config struct {
 	// IdleTimeout is how long the counters of a container are kept after the counters last
 	// increased.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxSeries is the maximum total number of boards and of containers on devices. The time of
+	// MaxSeries is the maximum total number of boards and of containers on devices, and also the
+	// maximum number of nodes. The time of boards beyond the limit is not counted. The time of
 	// containers beyond the limit counts as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared contains the settings that gpu_k8s provides. If storage is configured, the counters
