@@ -168,7 +168,7 @@ func (a *advertiser) run(ctx context.Context) {
 func (a *advertiser) reconcile(ctx context.Context) bool {
 	var problems componenthelper.Problems
 	state := a.cache.State(kube.Nodes)
-	problems.Check(state.Phase != kube.Off && state.Phase != kube.Forbidden, "nodes: %s: %w", state.Phase, state.Err)
+	problems.Check(state.Err == nil, "nodes: %s: %w", state.Phase, state.Err)
 	var states [nodeStates]int64
 	present := map[string]bool{}
 	for _, node := range a.cache.Nodes() {
@@ -189,7 +189,7 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		err := problems.Err()
 		if news, _ := a.status.Report("nodes", err); news && err != nil {
-			a.settings.Logger.Warn("Some nodes do not advertise their GPUs as configured.", zap.Error(err))
+			a.settings.Logger.Warn("Some nodes may not advertise their GPUs as configured.", zap.Error(err))
 		}
 	}
 	return states[notYet] == 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -323,6 +325,59 @@ func TestADeletedNodeIsNeitherAProblemNorCountedAsChanged(t *testing.T) {
 		metadatatest.AssertEqualExtensionGpuMemoryResourcePatches(t, r.telemetry, []metricdata.DataPoint[int64]{
 			{Value: 1, Attributes: attribute.NewSet(attribute.String("outcome", "error"))},
 		}, metricdatatest.IgnoreTimestamp())
+	})
+}
+
+// The collector and the control plane may start at the same time, for example after a power failure.
+func TestAnUnavailableAPIServerIsReportedUntilItResponds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var unavailable atomic.Bool
+		unavailable.Store(true)
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		client.PrependReactor("*", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return unavailable.Load(), nil, errors.New("connection refused")
+		})
+		r := start(t, client)
+		defer r.end()
+		assert.Regexp(t, "^nodes: syncing: .*connection refused$", r.host.Last())
+		pass(10 * time.Minute)
+		assert.Len(t, r.host.Events(), 1, "reported once")
+
+		unavailable.Store(false)
+		pass(time.Minute + time.Second)
+		assert.Equal(t, "57344", r.advertised("gpu-1"))
+		assert.Equal(t, "StatusOK", r.host.Last())
+	})
+}
+
+func TestALostAPIServerIsReportedUntilItResponds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var unavailable atomic.Bool
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		watches := make(chan *watch.RaceFreeFakeWatcher, 10)
+		client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return unavailable.Load(), nil, errors.New("connection refused")
+		})
+		client.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) {
+			if unavailable.Load() {
+				return true, nil, errors.New("connection refused")
+			}
+			w := watch.NewRaceFreeFake()
+			watches <- w
+			return true, w, nil
+		})
+		r := start(t, client)
+		defer r.end()
+		require.Empty(t, r.host.Events())
+
+		unavailable.Store(true)
+		(<-watches).Stop()
+		pass(2 * time.Minute)
+		assert.Regexp(t, "^nodes: stale: .*connection refused$", r.host.Last())
+
+		unavailable.Store(false)
+		pass(time.Minute + time.Second)
+		assert.Equal(t, "StatusOK", r.host.Last())
 	})
 }
 
