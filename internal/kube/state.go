@@ -70,6 +70,9 @@ type State struct {
 	Err   error     // The error that prevents the phase from being Synced, or nil.
 }
 
+// Failing reports whether the source exists, but its data currently cannot be read.
+func (s State) Failing() bool { return s.Err != nil && s.Phase != Off && s.Phase != Absent }
+
 // update sets the phase and the error, and reports whether either has changed.
 func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	changed = phase != s.Phase || (err == nil) != (s.Err == nil)

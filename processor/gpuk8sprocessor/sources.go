@@ -2,7 +2,6 @@ package gpuk8sprocessor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -329,16 +328,16 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lostSources returns the names of the lost sources and the error of one lost source. A source is
-// lost if its phase is Stale or Forbidden. If no source is lost, the returned names are "".
-func (s *sources) lostSources() (names string, err error) {
+// lostSources returns the names and phases of the sources that currently cannot be read, and the
+// error of one of them. If all sources can be read, the returned text is "".
+func (s *sources) lostSources() (lost string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
-		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
-			names += name + " is " + state.Phase.String() + "; "
+		if state.Failing() {
+			lost += name + " is " + state.Phase.String() + "; "
 			err = state.Err
 		}
 	})
-	return names, err
+	return lost, err
 }
 
 // reportStatus reports a new component status if the set of lost sources has changed. The caller
@@ -348,11 +347,8 @@ func (s *sources) reportStatus(lost string, err error) {
 		return
 	}
 	s.reportedLost = lost
-	switch {
-	case lost != "" && err != nil:
-		err = fmt.Errorf("%sthe last known state is used: %w", lost, err)
-	case lost != "":
-		err = errors.New(lost + "the last known state is used")
+	if err != nil {
+		err = fmt.Errorf("%sonly data that was read before is used: %w", lost, err)
 	}
 	componenthelper.ReportStatus(s.host, err)
 }

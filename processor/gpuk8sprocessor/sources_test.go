@@ -2,8 +2,11 @@ package gpuk8sprocessor
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 // statusHost is a host that records the status events that components report.
@@ -127,7 +131,7 @@ func TestALostKubeletIsReportedAndItsLastAnswerIsKept(t *testing.T) {
 	kubelet.Stop(t)
 	e := <-host.events
 	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
-	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
+	assert.ErrorContains(t, e.Err(), "pod_resources is stale; only data that was read before is used")
 	assert.Equal(t, "a", podsOf(p, "GPU-1"))
 	assert.True(t, nobody(time.Now()), "one poll failed")
 	assert.False(t, nobody(time.Now().Add(history)), "the last answer is too old to show that a device has no holder")
@@ -147,6 +151,30 @@ func TestALostKubeletIsReportedAndItsLastAnswerIsKept(t *testing.T) {
 	assert.Equal(t, componentstatus.StatusOK, (<-host.events).Status())
 	process(t, p, "GPU-2 hw.power=1")
 	assert.True(t, nobody(time.Now().Add(time.Hour)))
+}
+
+func TestAnUnavailableAPIServerIsReportedUntilItResponds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var unavailable atomic.Bool
+		unavailable.Store(true)
+		client := kubetest.NewClient()
+		client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return unavailable.Load(), nil, errors.New("connection refused")
+		})
+		host := statustest.NewHost()
+		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+		p.sources.cache = kube.NewCache(client, kube.Options{NodeName: "n1"}, componenttest.NewNopTelemetrySettings())
+		p.sources.kinds = []kube.Kind{kube.Pods, kube.Nodes}
+		p.sources.run(t.Context(), host)
+		defer p.sources.shutdown()
+		synctest.Wait()
+		assert.Regexp(t, "^pods is syncing; only data that was read before is used: .*connection refused$", host.Last())
+
+		unavailable.Store(false)
+		time.Sleep(time.Minute + time.Second) // in the synctest bubble
+		synctest.Wait()
+		assert.Equal(t, "StatusOK", host.Last())
+	})
 }
 
 func TestNoHolderStaysValidForThreePollsOrTheHistory(t *testing.T) {

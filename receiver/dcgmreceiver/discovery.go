@@ -161,6 +161,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	for waiting := true; ; {
 		if targets, known := d.findTargets(waiting); known {
 			d.updateLoops(scraping, consuming, targets)
+			d.reportStatus()
 		}
 		select {
 		case <-scraping.Done():
@@ -266,6 +267,30 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
+// reportStatus reports a problem while nothing is scraped because the pods cannot be listed. If the
+// receiver scrapes an exporter or the fallback, that endpoint reports its own problems.
+func (d *discovery) reportStatus() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.targets {
+		if len(l.endpoints) > 0 {
+			d.receiver.status.Report("discovery", nil)
+			return
+		}
+	}
+	d.receiver.status.Report("discovery", d.listError())
+}
+
+// listError returns why the pods cannot be listed, or nil if they can be listed.
+func (d *discovery) listError() error {
+	for _, c := range d.caches {
+		if state := c.State(kube.Pods); state.Err != nil {
+			return fmt.Errorf("discovery: pods: %s: %w", state.Phase, state.Err)
+		}
+	}
+	return nil
+}
+
 // logFallback logs which fallback endpoints the receiver scrapes, and why.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
@@ -276,10 +301,8 @@ func (d *discovery) logFallback(l *scrapeLoop) {
 	if d.caches == nil {
 		reason = zap.Error(errNoNodeName)
 	}
-	for _, c := range d.caches {
-		if state := c.State(kube.Pods); state.Err != nil {
-			reason = zap.Error(state.Err)
-		}
+	if err := d.listError(); err != nil {
+		reason = zap.Error(err)
 	}
 	message := "No exporter found among the pods. Scraping the fallback."
 	if len(urls) == 0 {

@@ -509,6 +509,29 @@ func TestCentralCollectorScrapesAllNodesAndSetsTheirNames(t *testing.T) {
 			require.NoError(t, f.Shutdown(t.Context()))
 			assert.Empty(t, f.sink.AllMetrics())
 			assert.Equal(t, []string{"info: No exporter found among the pods. Nothing is scraped."}, discoveryMessages(f))
+			assert.Empty(t, f.host.Events(), "a cluster without exporters is not a problem")
+		})
+	})
+	t.Run("a list of pods that cannot be read is reported while nothing is scraped", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var unavailable atomic.Bool
+			unavailable.Store(true)
+			client := kubetest.NewClient(exporterPod("a", "node-7", "10.0.0.7"))
+			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return unavailable.Load(), nil, errors.New("connection refused")
+			})
+			var n network
+			n.listen(t, "10.0.0.7:9401", serve(goodBody))
+			f := discovering(t, client, cluster)
+			f.start(t, &n)
+			time.Sleep(discoveryTimeout + time.Minute) // in the synctest bubble
+			synctest.Wait()
+			assert.Regexp(t, "^discovery: pods: syncing: .*connection refused$", f.host.Last())
+			unavailable.Store(false)
+			time.Sleep(2 * time.Minute) // in the synctest bubble
+			synctest.Wait()
+			assert.Equal(t, "StatusOK", f.host.Last())
+			require.NoError(t, f.Shutdown(t.Context()))
 		})
 	})
 	t.Run("the fallback may be a service", func(t *testing.T) {

@@ -329,14 +329,8 @@ func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error
 	for _, k := range kinds {
-		switch state := r.cache.State(k); state.Phase {
-		case kube.Forbidden, kube.Stale:
-			err := fmt.Errorf("%s: %s", k, state.Phase)
-			if state.Err != nil {
-				err = fmt.Errorf("%w: %w", err, state.Err)
-			}
-			errs = append(errs, err)
-		default:
+		if state := r.cache.State(k); state.Failing() {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", k, state.Phase, state.Err))
 		}
 	}
 	r.status.Report("objects", errors.Join(errs...))

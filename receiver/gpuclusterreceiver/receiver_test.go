@@ -272,7 +272,7 @@ func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 
 // If the objects of a kind are still loading after one interval, only the points that depend on
 // this kind are omitted.
-func TestMissingKindDelaysDependentPoints(t *testing.T) {
+func TestMissingKindIsReportedAndDelaysDependentPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
 		refusing := refuse(client, "resourceclaims", apierrors.NewInternalError(errors.New("etcd is slow")))
@@ -285,9 +285,11 @@ func TestMissingKindDelaysDependentPoints(t *testing.T) {
 		names := r.emitted()
 		assert.Contains(t, names, signal.K8sGPUPods.Name, "the points of the known kinds are emitted after the interval")
 		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
+		assert.Regexp(t, "^resourceclaims: syncing: .*etcd is slow", r.host.Last())
 		refusing.Store(false)
 		after(time.Minute)
 		assert.Contains(t, r.emittedPoints(), runningLine+"1")
+		assert.Equal(t, "StatusOK", r.host.Last())
 	})
 }
 
