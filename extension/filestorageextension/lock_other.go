@@ -4,7 +4,9 @@ package filestorageextension
 
 import "os"
 
-// lock always returns false, so that files are not checked. On this operating system, the package
-// cannot determine whether another process uses a file. The checkPath function therefore waits for
-// the full timeout before each existing file is opened.
-func lock(*os.File) bool { return false }
+// canLock is false, so files are not checked. On this operating system, the package cannot
+// determine whether another process uses a file.
+const canLock = false
+
+// lock always returns false. The package does not call lock on this operating system.
+func lock(*os.File) (bool, error) { return false, nil }

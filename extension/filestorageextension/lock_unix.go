@@ -3,12 +3,20 @@
 package filestorageextension
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
 
-// lock tries to lock the file, and reports whether it succeeded. The attempt fails while another
-// process has the file open as a database. Closing the file releases the lock.
-func lock(f *os.File) bool {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+// canLock reports whether the lock function works on this operating system.
+const canLock = true
+
+// lock tries to lock the file. If another process has the file open as a database, lock returns
+// false. Closing the file releases the lock.
+func lock(f *os.File) (bool, error) {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -33,7 +33,7 @@ type checkedStorage struct {
 // renames a damaged file and creates an empty file. Errors contain the path of the file.
 func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
 	path := s.path(kind, id, name)
-	if err := s.prepare(path); err != nil {
+	if err := s.prepare(ctx, path); err != nil {
 		return nil, err
 	}
 	var client storage.Client
@@ -52,11 +52,13 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 }
 
 // prepare checks a file. If the file is damaged and recreate is set, prepare renames the file. If
-// recreate is not set, prepare returns an error.
-func (s *checkedStorage) prepare(path string) error {
-	err := checkPath(path, s.config.Timeout)
+// recreate is not set, or if another process uses the file, prepare returns an error.
+func (s *checkedStorage) prepare(ctx context.Context, path string) error {
+	err := checkPath(ctx, path, s.config.Timeout)
 	switch {
-	case err == nil || !errors.Is(err, errDamaged):
+	case errors.Is(err, errInUse):
+		return fmt.Errorf("storage file %s: %w", path, err)
+	case !errors.Is(err, errDamaged):
 		return nil // contrib creates a missing file, and any other error occurs again when contrib opens the file
 	case !s.config.Recreate:
 		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to rename it", path, err)
@@ -70,21 +72,42 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file, unless another process uses the file. Because the other process may be
-// about to exit, checkPath waits for the lock until the given patience has elapsed. If another
-// process still uses the file, checkPath returns nil, and bbolt waits for the lock once more.
-func checkPath(path string, patience time.Duration) error {
+// errInUse means that another process, or another component of this process, uses the file.
+var errInUse = errors.New("the storage file is in use")
+
+// checkPath checks a file. Because a process that uses the file may be about to exit, checkPath
+// waits for the file's lock until the timeout has elapsed. If the timeout is 0, checkPath waits
+// without a limit, as bbolt does. If another process still uses the file after the timeout, or if
+// ctx is done first, checkPath returns an error that wraps errInUse. If files cannot be locked on
+// this operating system, checkPath returns nil.
+func checkPath(ctx context.Context, path string, timeout time.Duration) error {
+	if !canLock {
+		return nil
+	}
 	f, err := os.Open(path) //nolint:gosec // the file is in the directory that the user configured
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	for end := time.Now().Add(patience); !lock(f); time.Sleep(lockInterval) {
-		if time.Now().After(end) {
-			return nil
+	if timeout != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timeout of %s", timeout))
+		defer cancel()
+	}
+	for {
+		locked, err := lock(f)
+		if err != nil {
+			return err
+		}
+		if locked {
+			return check(f)
+		}
+		select {
+		case <-time.After(lockInterval):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errInUse, context.Cause(ctx))
 		}
 	}
-	return check(f)
 }
 
 // path returns the path of a component's file. The file has the same name as in contrib's

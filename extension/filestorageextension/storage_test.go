@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
@@ -28,9 +29,14 @@ var owner = component.MustNewIDWithName("gpu_window", "a b")
 
 // The open function returns a client whose file is in the directory dir.
 func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (storage.Client, error) {
+	return openAs(ctx, logger, func(cfg *filestorage.Config) { cfg.Directory, cfg.Recreate = dir, recreate })
+}
+
+// The openAs function returns a client. The change function changes the default settings.
+func openAs(ctx context.Context, logger *zap.Logger, change func(*filestorage.Config)) (storage.Client, error) {
 	factory := NewFactory()
 	cfg := factory.CreateDefaultConfig().(*filestorage.Config)
-	cfg.Directory, cfg.Recreate = dir, recreate
+	change(cfg)
 	set := extensiontest.NewNopSettings(factory.Type())
 	set.Logger = logger
 	made, err := factory.Create(ctx, set, cfg)
@@ -151,7 +157,7 @@ func TestATruncatedFileIsDamaged(t *testing.T) {
 	path, content := used(t)
 	for _, pages := range []int{1, 2, 3, 5, 8} {
 		require.NoError(t, os.WriteFile(path, content[:pages*os.Getpagesize()], 0o600))
-		require.ErrorIs(t, checkPath(path, 0), errDamaged, "%d of %d pages", pages, len(content)/os.Getpagesize())
+		require.ErrorIs(t, checkPath(t.Context(), path, 0), errDamaged, "%d of %d pages", pages, len(content)/os.Getpagesize())
 	}
 }
 
@@ -184,31 +190,89 @@ func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 	})
 }
 
+// If another process uses a file, the error is returned after the timeout, and the file is not
+// changed.
 func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
-	path, _ := used(t)
-	dir := filepath.Dir(path)
-	c, err := open(t.Context(), dir, true, zap.NewNop())
-	require.NoError(t, err)
-	_, err = open(t.Context(), dir, true, zap.NewNop())
-	require.ErrorContains(t, err, path)
-	assert.NotErrorIs(t, err, errDamaged)
-	require.NoError(t, c.Close(t.Context()))
+	for name, damage := range map[string]func([]byte) []byte{
+		"undamaged": func(b []byte) []byte { return b },
+		"damaged":   damages["half"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, content := used(t)
+			want := damage(content)
+			require.NoError(t, os.WriteFile(path, want, 0o600))
+			lockUntil(t, path, nil)
+			synctest.Test(t, func(t *testing.T) {
+				before := time.Now()
+				_, err := openAs(t.Context(), zap.NewNop(), func(cfg *filestorage.Config) {
+					cfg.Directory, cfg.Recreate, cfg.Timeout = filepath.Dir(path), true, 10*time.Second
+				})
+				require.ErrorContains(t, err, path)
+				require.ErrorIs(t, err, errInUse)
+				require.NotErrorIs(t, err, errDamaged)
+				assert.InDelta(t, 10, time.Since(before).Seconds(), 0.1)
+			})
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+		})
+	}
 }
 
-// After a collector is killed, its files remain locked for a moment.
-func TestADamagedFileIsDetectedEvenIfItsUserIsExiting(t *testing.T) {
-	path, content := used(t)
-	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
+// The lockUntil function locks a file as another process does, and unlocks the file when the given
+// channel is closed or the test ends.
+func lockUntil(t *testing.T, path string, unlock <-chan struct{}) {
+	t.Helper()
 	f, err := os.Open(path)
 	require.NoError(t, err)
-	require.True(t, lock(f))
-	ended := make(chan error, 1)
-	timer := time.AfterFunc(100*time.Millisecond, func() { ended <- f.Close() })
-	defer timer.Stop()
-	c, err := open(t.Context(), filepath.Dir(path), true, zap.NewNop())
+	locked, err := lock(f)
 	require.NoError(t, err)
-	require.NoError(t, <-ended)
-	use(t.Context(), t, c)
+	require.True(t, locked)
+	if unlock == nil {
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		return
+	}
+	go func() {
+		<-unlock
+		_ = f.Close()
+	}()
+}
+
+// After a collector is killed, its files remain locked for a moment. If the timeout is 0, the
+// extension waits without a limit, as contrib does.
+func TestADamagedFileIsDetectedEvenIfItsUserIsExiting(t *testing.T) {
+	for name, tt := range map[string]struct{ timeout, locked time.Duration }{
+		"within the timeout": {10 * time.Second, 9 * time.Second},
+		"without a timeout":  {0, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, content := used(t)
+			require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
+			synctest.Test(t, func(t *testing.T) {
+				before := time.Now()
+				unlock := make(chan struct{})
+				lockUntil(t, path, unlock)
+				time.AfterFunc(tt.locked, func() { close(unlock) })
+				core, logs := observer.New(zap.WarnLevel)
+				c, err := openAs(t.Context(), zap.New(core), func(cfg *filestorage.Config) {
+					cfg.Directory, cfg.Recreate, cfg.Timeout = filepath.Dir(path), true, tt.timeout
+				})
+				require.NoError(t, err)
+				assert.InDelta(t, tt.locked.Seconds(), time.Since(before).Seconds(), 0.1)
+				assert.Len(t, logs.All(), 1, "the damage is reported")
+				use(t.Context(), t, c)
+			})
+		})
+	}
+}
+
+func TestWaitingForAFileEndsWithTheContext(t *testing.T) {
+	path, _ := used(t)
+	lockUntil(t, path, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := openAs(ctx, zap.NewNop(), func(cfg *filestorage.Config) { cfg.Directory, cfg.Timeout = filepath.Dir(path), 0 })
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestAFileThatIsRemovedIsReportedOnce(t *testing.T) {
