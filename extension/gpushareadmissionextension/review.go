@@ -25,7 +25,7 @@ const (
 	rejected  outcome = "rejected"
 	warned    outcome = "warned"  // The pod breaks a rule, but rules are not enforced.
 	ignored   outcome = "ignored" // The webhook does not handle this operation or object.
-	invalid   outcome = "invalid" // The request cannot be read.
+	invalid   outcome = "invalid" // The request, or the pod in it, cannot be read.
 )
 
 var podResource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -130,7 +130,7 @@ func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }
 
-// The refuse function returns the response to a request that cannot be read.
+// The refuse function returns the response to a request whose pod cannot be read or patched.
 func refuse(err error) verdict {
 	return verdict{outcome: invalid, answer: &admissionv1.AdmissionResponse{
 		Result: failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()),
