@@ -37,8 +37,10 @@ type Holder struct {
 	// Utilization is how much the holder's processes use the device, or Unknown.
 	Utilization float64
 
-	// Share is the holder's share of the board, in board equivalents. Estimated is true if Share
-	// was calculated by dividing or scaling. Used is the part of Share that was used, or Unknown.
+	// Share is the holder's share of the board, in board equivalents. Estimated is true if nothing
+	// is declared for the holder and the device has other holders, or if Share was scaled because
+	// the declared fractions of the device's holders add up to more than 1. Used is the part of
+	// Share that was used, or Unknown.
 	Share     float64
 	Estimated bool
 	Used      float64
