@@ -117,11 +117,18 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		"a memory limit with a decimal unit for the cluster collector": {[]string{backend, `cluster.resources.limits.memory="1G"`}, `cluster.resources.limits.memory is "1G": must be`},
 		"a memory limit in bytes for the gateway":                      {[]string{backend, `gateway.resources.limits.memory="1073741824"`}, `gateway.resources.limits.memory is "1073741824": must be`},
 		"a memory limit as a number for the page":                      {[]string{backend, `view.resources.limits.memory=1073741824`}, "view.resources.limits.memory is 1073741824: must be"},
-		"gateways without a number of replicas":                        {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=null"}, "gateway.replicas is null: must be a whole number, at least 1"},
-		"only draining gateways":                                       {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.draining=3"}, "gateway.draining is 3: must be less than gateway.replicas, which is 3"},
-		"gateways without a grace period":                              {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.grace=null"}, "gateway.grace is null: must be at least 45s"},
-		"a grace period that is too short for the agents":              {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="44s"`}, `gateway.grace is "44s": must be at least 45s`},
-		"a grace period of more than ten windows":                      {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="11m"`}, `gateway.grace is "11m" and gpu_window.window is "60s": must be at most ten times the window`},
+		"more simulated nodes than fit into the memory limit": {
+			[]string{"simulator.enabled=true", "simulator.nodes=300"},
+			"simulator.nodes is 300 and simulator.resources.limits.memory is 400Mi: scrapes would be skipped; with this scenario, set simulator.resources.limits.memory to at least 3664Mi",
+		},
+		"simulated nodes with many MIG instances": {
+			[]string{"simulator.enabled=true", "simulator.nodes=28", `simulator.scenario="mig-7x1g"`}, "at least 1016Mi",
+		},
+		"gateways without a number of replicas":           {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=null"}, "gateway.replicas is null: must be a whole number, at least 1"},
+		"only draining gateways":                          {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.draining=3"}, "gateway.draining is 3: must be less than gateway.replicas, which is 3"},
+		"gateways without a grace period":                 {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.grace=null"}, "gateway.grace is null: must be at least 45s"},
+		"a grace period that is too short for the agents": {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="44s"`}, `gateway.grace is "44s": must be at least 45s`},
+		"a grace period of more than ten windows":         {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="11m"`}, `gateway.grace is "11m" and gpu_window.window is "60s": must be at most ten times the window`},
 		"two collectors with the same service account": {
 			[]string{backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`},
 			`are both the account "gpu": each would have the other's permissions`,

@@ -22,6 +22,48 @@ func TestTheSimulatorHasEveryScenario(t *testing.T) {
 	}
 }
 
+func TestTheSimulatorsLimitsFitItsNodes(t *testing.T) {
+	const nodes = 300
+	for _, scenario := range dcgmsim.Scenarios() {
+		t.Run(scenario, func(t *testing.T) {
+			config := dcgmsim.NewDefaultConfig()
+			config.Scenario, config.Nodes = scenario, nodes
+			simulation, err := dcgmsim.New(config)
+			require.NoError(t, err)
+			devices, jobs := 0, map[string]bool{}
+			for n := range nodes {
+				gpus := map[int]bool{} // An instance's GPU is also a device.
+				for _, d := range simulation.Devices(n) {
+					gpus[d.GPU] = true
+					if d.GPUInstance != 0 {
+						devices++
+					}
+					for _, job := range d.Jobs {
+						jobs[job] = true
+					}
+				}
+				devices += len(gpus)
+			}
+			rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=300", `simulator.scenario="`+scenario+`"`,
+				`simulator.resources.limits.memory="16Gi"`))
+			text := configMaps(t, rendered)["simulator"]
+			limit := func(path ...string) int {
+				return at(t, text, append([]string{"receivers", "dcgm", "stages"}, path...)...).(int)
+			}
+			assert.GreaterOrEqual(t, limit("gpu_synthesizer", "max_devices"), devices)
+			assert.GreaterOrEqual(t, limit("gpu_k8s", "max_jobs"), len(jobs))
+		})
+	}
+}
+
+func TestLimitsInTheValuesApplyToTheSimulator(t *testing.T) {
+	rendered := decode(t, render(t, "", "simulator.enabled=true", "gpu_synthesizer.max_devices=50", "gpu_k8s.max_jobs=60", "gpu_window.max_series=70"))
+	stages := at(t, configMaps(t, rendered)["simulator"], "receivers", "dcgm", "stages").(map[string]any)
+	assert.Equal(t, 50, stages["gpu_synthesizer"].(map[string]any)["max_devices"])
+	assert.Equal(t, 60, stages["gpu_k8s"].(map[string]any)["max_jobs"])
+	assert.Equal(t, 70, stages["gpu_window"].(map[string]any)["max_series"])
+}
+
 // The simulator's pod runs a collector and dcgmsim in two containers. The collector must send
 // windows for each simulated node's devices and for the devices' holders.
 func TestTheSimulatorShowsItsNodes(t *testing.T) {

@@ -41,6 +41,7 @@
 {{- include "otelcol-gpu.checkTLS" . }}
 {{- include "otelcol-gpu.checkFiles" . }}
 {{- include "otelcol-gpu.checkMemory" . }}
+{{- include "otelcol-gpu.checkSimulator" . }}
 {{- include "otelcol-gpu.checkLimits" . }}
 {{- include "otelcol-gpu.checkGateway" . }}
 {{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
@@ -215,6 +216,21 @@ already exists, it must contain the keys. */}}
 {{- $limit := dig "limits" "memory" nil ((index $.Values $section).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
 {{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, because GOMEMLIMIT is computed from it" $section (toJson $limit)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The collector skips scrapes while its heap is above 64% of its memory limit, which is 80% of GOMEMLIMIT. A
+node's series depend on the scenario. A series needs 5 KB. */}}
+{{- define "otelcol-gpu.checkSimulator" -}}
+{{- with .Values.simulator }}
+{{- $goal := include "otelcol-gpu.gomemlimit" . }}
+{{- if and .enabled $goal }}
+{{- $each := get (dict "mig-7x1g" 34 "time-sliced" 17) .scenario | default 12 }}
+{{- $needed := add 64 (mul $each (int .nodes)) }}
+{{- if lt (div (mul (trimSuffix "MiB" $goal | int) 5) 4) $needed }}
+{{- fail (printf "simulator.nodes is %d and simulator.resources.limits.memory is %s: scrapes would be skipped; with this scenario, set simulator.resources.limits.memory to at least %dMi, or reduce simulator.nodes" (int .nodes) .resources.limits.memory $needed) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -404,7 +404,13 @@ service:
 {{- range $i := until (int .Values.simulator.nodes) }}
 {{- $endpoints = append $endpoints (printf "http://127.0.0.1:9400/node/%d/metrics" $i) }}
 {{- end }}
-{{- $values := deepCopy .Values }}
+{{- /* A simulated node has at most 64 devices, 8 jobs and 5000 series. The other limits fit 1000 nodes. */}}
+{{- $nodes := int .Values.simulator.nodes }}
+{{- $values := dict
+  "gpu_synthesizer" (dict "max_devices" (max 2000 (mul 64 $nodes)))
+  "gpu_k8s" (dict "max_jobs" (max 1000 (mul 8 $nodes)))
+  "gpu_window" (dict "max_series" (max 2000000 (mul 5000 $nodes))) }}
+{{- include "otelcol-gpu.overlay" (list $values (deepCopy .Values)) }}
 {{- include "otelcol-gpu.overlay" (list $values (dict
   "clusterName" (.Values.clusterName | default "simulated")
   "agent" (dict "prices" (dict "configMap" ""))
