@@ -247,7 +247,7 @@ func TestADamagedFileIsDetectedEvenIfItsUserIsExiting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, content := used(t)
-			require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
+			require.NoError(t, os.WriteFile(path, damages["both meta pages"](content), 0o600))
 			synctest.Test(t, func(t *testing.T) {
 				before := time.Now()
 				unlock := make(chan struct{})
