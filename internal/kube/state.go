@@ -73,7 +73,9 @@ type State struct {
 // Failing reports whether the source exists, but its data currently cannot be read.
 func (s State) Failing() bool { return s.Err != nil && s.Phase != Off && s.Phase != Absent }
 
-// update sets the phase and the error, and reports whether either has changed.
+// update sets the phase and the error. The result is true if the phase has changed, or if there is
+// an error now but not before, or the other way around. The result is false if one error replaces
+// another.
 func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	changed = phase != s.Phase || (err == nil) != (s.Err == nil)
 	if phase != s.Phase {

@@ -54,7 +54,8 @@ const (
 	// OutOfRange means that the data point has an impossible value, which is negative, NaN,
 	// infinite, or outside the metric's range.
 	OutOfRange
-	// NoDevice means that the data point does not name a GPU.
+	// NoDevice means that the data point does not name a GPU, or that the data point is about a
+	// process but does not contain the process ID.
 	NoDevice
 	// NoHolder means that the data point is about a holder but does not name the holder.
 	NoHolder

@@ -332,8 +332,9 @@ const shutdownPatience = 5 * time.Second
 // shutdown stops the emission loop and sends closed windows. If storage is configured, shutdown
 // stores the open windows. If storage is not configured, shutdown sends the observed part of the
 // open windows. In a tier, the storage may never be read again. Therefore, windows that have ended
-// are sent even if their grace period is not over. If windows cannot be sent within
-// shutdownPatience, they are dropped and counted.
+// are sent even if their grace period is not over. Points that cannot be sent within
+// shutdownPatience are dropped and counted. If storage is configured and shutdownPatience is over
+// before shutdown starts to send windows, shutdown stores the windows instead of dropping them.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {

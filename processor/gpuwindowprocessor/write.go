@@ -51,7 +51,7 @@ func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 
 // The write method returns the rows as one batch. The batch contains one ResourceMetrics for each
 // Resource or, if onResources is set, for each combination of Resource and device. Each
-// ResourceMetrics contains one Metric for each metric name.
+// ResourceMetrics contains one Metric for each metric of each scope.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	var (

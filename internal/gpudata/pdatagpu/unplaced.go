@@ -84,7 +84,8 @@ func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 }
 
 // removeUnplaced removes the incoming data points of processes on unknown devices. If gpu_k8s has
-// found the device, the process has already been written with the device.
+// found the device, the process has already been written with the device. Otherwise, the process is
+// dropped.
 func (b *Batch) removeUnplaced() {
 	if b.unplaced == nil {
 		return

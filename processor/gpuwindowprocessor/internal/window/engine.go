@@ -22,7 +22,7 @@ const (
 	Late                          // Dropped because its window is closed.
 	Future                        // Dropped because it is ahead of the wall clock by more than the length of a window.
 	Duplicate                     // Ignored because the series already has a sample with this time.
-	OutOfOrder                    // Older than the last sample of its series: ignored if the series is a counter, and used otherwise.
+	OutOfOrder                    // Older than the last sample of its series: if the series is a counter, rules ignore the sample.
 	Refused                       // Dropped because a new series or a new sample time would exceed a limit.
 	ImpossibleStep                // Used only as a new baseline, because its counter of seconds advanced faster than real time.
 	NoValue                       // Dropped because the value is NaN, infinite, or a negative counter value.
