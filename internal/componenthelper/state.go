@@ -203,8 +203,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 // Save writes the values of the given changed keys, and of all other keys that have changed since
 // the last successful Save, in one batch. The value function returns the value to store for a key.
 // If the value function returns nil, the place no longer exists, and Save deletes the place's
-// stored value. If another call to Save is writing, Save first waits until that write has ended,
-// unless there is nothing to write.
+// stored value. If changed keys are given and Save returns no error, their values have been written.
 func (s *State) Save(ctx context.Context, value func(key string) any, changed ...string) error {
 	if !s.open() || len(changed) == 0 && !s.hasChanges() {
 		return nil

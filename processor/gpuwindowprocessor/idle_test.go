@@ -33,8 +33,8 @@ func each(interval, from, to time.Duration) (out []arrival) {
 }
 
 // A series ends when idle_timeout has passed since its last scrape arrived. The timestamp of the
-// end mark is the end of the last window that closed before the series ended. If a point with that
-// timestamp was already sent, the mark has a later timestamp.
+// end mark is 1 ms before the end of the last window that closed before the series ended. If a
+// point with that timestamp or a later one was already sent, the mark is 1 ms after that point.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
