@@ -276,20 +276,28 @@ func (d *DeviceFrame) ReplaceProcesses() {
 // few is the maximum number of users or processes for which a linear search is used.
 const few = 16
 
-// userIndex maps holders, without their pod UID, to users. If there are few users, userIndex is
-// nil.
+// userIndex maps the results of indexKey to users. If there are few users, userIndex is nil.
 type userIndex map[Holder][]*User
 
-func nameOf(h Holder) Holder {
-	h.UID = ""
-	return h
+// indexKey returns a key that is equal for all holders that are the same holder (see
+// [Holder.Same]). Containers outside Kubernetes share one key, because they can have only a name,
+// only an ID, or both.
+func indexKey(h Holder) Holder {
+	switch {
+	case h.InPod():
+		return Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
+	case h.Job != "":
+		return Holder{Job: h.Job}
+	default:
+		return Holder{}
+	}
 }
 
 // find returns the first user for which is(user, h) is true, or nil if there is none. If there is
-// an index, find checks only the users whose holders differ from h at most in the UID.
+// an index, find checks only the users that have the same key as h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
-		users = x[nameOf(h)]
+		users = x[indexKey(h)]
 	}
 	for _, u := range users {
 		if is(u.Holder, h) {
@@ -303,14 +311,15 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
+		return
 	case *x == nil:
 		*x = make(userIndex, 2*few)
-		for _, u := range users {
-			(*x)[nameOf(u.Holder)] = append((*x)[nameOf(u.Holder)], u)
-		}
 	default:
-		last := users[len(users)-1]
-		(*x)[nameOf(last.Holder)] = append((*x)[nameOf(last.Holder)], last)
+		users = users[len(users)-1:]
+	}
+	for _, u := range users {
+		key := indexKey(u.Holder)
+		(*x)[key] = append((*x)[key], u)
 	}
 }
 

@@ -39,6 +39,31 @@ func TestABoardIsSharedByTheHoldersOfItsInstances(t *testing.T) {
 	assert.Equal(t, []string{"b none"}, share(f.Device("GPU-1/gi8")))
 }
 
+// The number of users must not change which holders are the same.
+func TestAUserIsFoundByEveryHolderThatIsTheSame(t *testing.T) {
+	for _, others := range []int{0, 100} {
+		d := (&Frame{Place: Place{Node: "n1"}, Time: 1}).Device("GPU-1")
+		for i := range others {
+			d.User(Holder{Namespace: "ns", Pod: fmt.Sprint("pod-", i)})
+			d.User(Holder{Job: fmt.Sprint(1000 + i)})
+			d.User(Holder{Name: fmt.Sprint("other-", i)})
+		}
+		for _, same := range [][]Holder{
+			{{Namespace: "ns", Pod: "p", Container: "c"}, {Namespace: "ns", Pod: "p", UID: "u", Container: "c"}},
+			{{Job: "7"}, {Job: "7", Name: "slurm"}, {Job: "7", ID: "0123"}},
+			{{Name: "web"}, {Name: "web", ID: "abcd"}, {ID: "abcd"}},
+		} {
+			n := len(d.Users)
+			// The second holder has the most attributes, so the others are the same holder.
+			want := d.SameUser(same[1])
+			for _, h := range same {
+				assert.Same(t, want, d.SameUser(h), "%+v beside %d users", h, n)
+			}
+			assert.Len(t, d.Users, n+1)
+		}
+	}
+}
+
 func TestASeriesKeepsTheHighestOfItsValues(t *testing.T) {
 	var s Samples
 	s.AddHighest(Sample{Metric: signal.K8sContainerGPUMemoryUsage, Ended: true})
