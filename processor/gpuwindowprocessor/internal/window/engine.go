@@ -167,7 +167,7 @@ func (e *Engine) stepBack(now int64) {
 	}
 	e.era++
 	e.steppedTo = now
-	e.nextScan = 0
+	e.nextScan, e.oldest = 0, min(e.oldest, now)
 	e.clock = now
 	e.closed = e.closedAt(now)
 	e.sentUpTo = min(e.sentUpTo, e.closed)

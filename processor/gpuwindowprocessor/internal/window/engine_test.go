@@ -425,3 +425,20 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 func TestEveryOutcomeIsDocumented(t *testing.T) {
 	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), enumtest.Names(0, Outcomes))
 }
+
+// The time of the next search for idle series must not stay in the future if the clock is set back.
+func TestSeriesEndAfterTheClockWasSetBack(t *testing.T) {
+	set := testSettings()
+	e := New(set, origin)
+	feed(e, 24*time.Hour, 1)
+	_, more := e.Expire(origin.Add(24*time.Hour), nil, math.MaxInt)
+	require.False(t, more)
+	feed(e, 0, 1) // the clock is set back, and all series still exist
+	at := origin.Add(set.IdleTimeout)
+	assert.Equal(t, at, e.NextExpiry().UTC())
+	drain(e, at)
+	rows, more := e.Expire(at, nil, math.MaxInt)
+	assert.False(t, more)
+	assert.NotEmpty(t, rows)
+	assert.Zero(t, e.series.Load())
+}
