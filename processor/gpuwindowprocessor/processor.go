@@ -364,7 +364,8 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		// If there is no time left to send windows, they are sent after the restart.
 		now := time.Now()
 		upTo, pending := p.engine.ClosedUpTo(now)
-		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {
+		length := int64(p.cfg.Window)
+		if ended := time.Unix(0, now.UnixNano()/length*length); p.cfg.Tier && ended.After(upTo) {
 			upTo, pending = ended, true
 		}
 		if pending && flush.Err() == nil {

@@ -553,6 +553,27 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 	})
 }
 
+// Windows are aligned to the Unix epoch, even if their length does not divide a day.
+func TestShutdownInATierSendsAWindowOfSevenMinutesThatHasEnded(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		cfg := storageConfig()
+		cfg.Tier, cfg.Window, cfg.Grace = true, 7*time.Minute, time.Minute
+		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, fileStorage(t, dir), sink)
+		length := int64(cfg.Window)
+		end := time.Unix(0, (bubbleStart.UnixNano()/length+1)*length).UTC()
+		for at := 10 * time.Second; at < end.Sub(bubbleStart)+5*time.Second; at += 10 * time.Second {
+			until(at)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, int64(at/time.Second))))
+		}
+		until(end.Sub(bubbleStart) + 5*time.Second)
+		require.Empty(t, sink.AllMetrics(), "the grace period is not over")
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.Contains(t, windows(t, sink.AllMetrics(), signal.WindowSamples.Name), end)
+	})
+}
+
 func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 	// A sample is sent every 5 s, and each sample increases the XID count by one. In each subtest,
 	// the process is killed at a different time and restarts 2 s later.

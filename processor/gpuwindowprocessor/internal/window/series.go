@@ -204,7 +204,7 @@ func (d *device) addSeries(s *Series) {
 }
 
 // few is the maximum number of series of a device for which a linear search is used.
-const few = 32
+const few = 128
 
 // The find method returns the series with the given identity, or nil if there is none.
 func (d *device) find(identity string) *Series {
