@@ -25,7 +25,7 @@ const (
 	HoldersUnknown
 	// DeviceUnknown means that the device's usage is unknown.
 	DeviceUnknown
-	// UsageMissing means that a holder's usage is unknown.
+	// UsageMissing means that all holders are known, but the usage of a user is unknown.
 	UsageMissing
 	// Unexplained means that the device's usage exceeds the sum of its users' usage by more than
 	// the tolerance.
@@ -37,8 +37,8 @@ const (
 	// SumAboveDevice means that the sum of the users' usage exceeds the device's size, or exceeds
 	// the device's usage by more than the tolerance.
 	SumAboveDevice
-	// DeadSlots means that the sum of the users' usage exceeds the device's usage by more than the
-	// tolerance, but the sum of the holders' usage alone does not.
+	// DeadSlots means that the sum of the users' usage is too high, as in SumAboveDevice, but that
+	// all holders are known, and the sum of the holders' usage alone is not too high.
 	DeadSlots
 	// StaleSource means that the usage of the users is too old to be used.
 	StaleSource

@@ -28,7 +28,8 @@ type Options struct {
 	Budgets gpushare.BudgetOptions
 	// If Claims is true, the Reader also reads ResourceClaims.
 	Claims bool
-	// Unreadable is called once for each pod that has unreadable annotations.
+	// Unreadable is called once for each pod whose annotations are unreadable when the Reader first
+	// reads the pod.
 	Unreadable func(pod *corev1.Pod, err error)
 }
 

@@ -79,11 +79,11 @@ const (
 	Charged Step = iota
 	// First means that the frame is the first frame, which starts the first interval.
 	First
-	// Late means that the frame is not newer than the last frame. Late frames do not change the
-	// counters.
+	// Late means that the frame is not newer than the last frame, or that the frame's time is too
+	// far ahead of the wall clock. Late frames do not change the counters.
 	Late
-	// Early means that the frame's time has advanced by more than the time that has passed since
-	// the last frame arrived. Early frames do not change the counters.
+	// Early means that the frame's time is ahead of the wall clock and has advanced by more than the
+	// time that has passed since the last frame arrived. Early frames do not change the counters.
 	Early
 	// Anew means that a clock was set back. All counters of the Ledger restart with the frame,
 	// because a counter's point must not be older than the counter's start time.

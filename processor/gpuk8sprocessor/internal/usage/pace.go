@@ -39,10 +39,11 @@ type pace struct {
 
 // interval returns the corrected length of the interval between the newest frame and the next
 // frame. The t parameter is the time of the next frame, and the length parameter is the difference
-// between the times of the two frames. The early result is true if two amounts exceed the smaller
-// of maxRise and maxGap: how far t is ahead of the wall clock, and how much length exceeds the time
-// between the arrivals of the two frames. If all frames are early for longer than maxGap, a clock
-// was set forward, and the frames are no longer treated as early.
+// between the times of the two frames. The early result is true if the frames do not come from a
+// backlog, and if two amounts exceed the smaller of maxRise and maxGap: how far t is ahead of the
+// wall clock, and how much length exceeds the time between the arrivals of the two frames plus the
+// lag. If all frames are early for longer than maxGap, a clock was set forward, and the frames are
+// no longer treated as early.
 func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap time.Duration) (_ time.Duration, early bool) {
 	if p.arrived.IsZero() {
 		*p = pace{arrived: now}
