@@ -175,9 +175,9 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// emitDuringTerm emits points until the leadership term ends or ctx is done. The first emission
-// happens when all kinds are settled, or after one interval if some kinds are not settled by then.
-// After that, points are emitted once per interval.
+// emitDuringTerm emits points until the leadership term ends or ctx is done. Points are emitted when
+// all kinds are settled for the first time, and once per interval after that. While some kinds are
+// not settled, points are emitted once per interval, starting one interval after the term begins.
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()

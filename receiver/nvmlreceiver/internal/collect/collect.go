@@ -245,8 +245,9 @@ func (c *Collector) cached(key string) *deviceCache {
 }
 
 // describe sets the current description of a device. If the description has changed, describe
-// discards the cached readings of the device: the time of the last read, the memory size, the
-// NVLink counters, the time of the last GPM reading, and the XID counts.
+// discards the cached readings of the device: the number of the collection that last read the
+// device, the memory size, the NVLink counters, the time of the last GPM reading, and the XID
+// counts.
 func (m *deviceCache) describe(d Device) {
 	if m.device.ID != d.ID || m.device.Description != d.Description {
 		m.device, m.lastRead, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil

@@ -23,7 +23,8 @@ import (
 
 // A library that crashes during its initialization also crashes the process that has loaded it.
 // Therefore, this program runs a trial before it loads a library for the first time, and again
-// after the library file has changed. A trial is a child process that runs the same program, but
+// after the library file has changed. If no path is configured, the program also runs another trial
+// after a library failed to initialize. A trial is a child process that runs the same program, but
 // only loads and initializes the library.
 
 // trialName is the value of argv[0] for a trial. Only the parent process sets argv[0], so neither
