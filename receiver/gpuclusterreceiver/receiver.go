@@ -322,9 +322,9 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host which kinds are forbidden or stale. If the API server does not
-// serve an API, or if a kind has not been read completely yet, this is not an error. The cache logs
-// errors.
+// stateChanged reports to the host the kinds whose objects cannot be read, for example because the
+// kinds are forbidden or stale. If the API server does not serve an API, or if a kind is still being
+// read without an error, this is not an error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error

@@ -105,8 +105,8 @@ type Slice struct {
 // Device is a device in a ResourceSlice.
 type Device struct {
 	Name string
-	// Type is the device type that the driver publishes: gpu, mig, or vfio. If the driver does not
-	// publish a type, Type is empty.
+	// Type is the device type that the driver publishes, such as gpu, mig, vfio, or amdgpu. If the
+	// driver does not publish a type, Type is empty.
 	Type string
 	// UUID is the UUID of the device. If the driver does not publish a UUID, UUID is empty.
 	UUID string

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// These are the device types for which telemetry exists.
+// These are the device types whose UUIDs identify the devices in telemetry.
 const (
 	typeGPU = "gpu"
 	typeMIG = "mig"
@@ -144,8 +144,9 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 }
 
 // appendIdentity appends the attributes that identify the device in telemetry. If a device has no
-// type, its UUID is assumed to be the UUID of a board. Devices of other types, such as a board that
-// is passed through to a virtual machine, have no telemetry.
+// type, its UUID is assumed to be the UUID of a board. For devices of other types, appendIdentity
+// appends only the model. For example, a board that is passed through to a virtual machine has no
+// telemetry, and AMD's driver publishes no UUIDs.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:
