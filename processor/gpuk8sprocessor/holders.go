@@ -174,12 +174,18 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
+	jobsKnown := true
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
 		// Read the job mapping files only if there are no labels. An exporter that reads the job
 		// mapping files adds job labels itself.
-		for _, job := range p.mapping.jobsOn(d, f.Time) {
+		var jobs []string
+		jobs, jobsKnown = p.mapping.jobsOn(d, f.Time)
+		for _, job := range jobs {
+			if !p.jobs.admit(n, now, gpudata.Holder{Job: job}) {
+				c.refused++
+			}
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
 		}
@@ -194,9 +200,9 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
 		// If a job is refused, all holders of the device must be unknown. If the other holders were
 		// reported as known, they would be charged for the refused job's share.
-		decision = attribution.Decision{}
+		decision, jobsKnown = attribution.Decision{}, false
 	}
-	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
+	holdersKnown := decision.HoldersKnown || empty && jobsKnown && p.cfg.outsideKubernetes()
 	d.HoldersKnown = observed && (holdersKnown || len(decision.Holders) > 0)
 	for i := range decision.Holders {
 		h := &decision.Holders[i]

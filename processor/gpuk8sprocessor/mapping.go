@@ -108,33 +108,36 @@ func (j *jobMapping) read(now time.Time) {
 
 // jobsOn returns the jobs that hold a device according to the job mapping files. The at parameter
 // is the sample time, in nanoseconds since the epoch. A file whose name contains no instance
-// applies to the board but not to the board's instances.
-func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
+// applies to the board but not to the board's instances. The known result is false if a job might
+// hold the device, because the device's file cannot be used, or because the directory was not read
+// at that time. If no directory is configured, or if files cannot describe the device, there are no
+// jobs and known is true.
+func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) (jobs []string, known bool) {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {
-		return nil
+		return nil, true
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := len(j.readings) - 1; i >= 0; i-- {
 		if r := &j.readings[i]; r.at.UnixNano() <= at {
 			if r.mapping == nil || at-r.at.UnixNano() > int64(mappingAge) {
-				return nil
+				return nil, false
 			}
 			if r.boards != nil {
 				board, found := r.boards[cmp.Or(d.Parent, d.Device.ID())]
 				if !found {
-					return nil
+					return nil, false
 				}
 				number = strconv.Itoa(board)
 			}
 			if d.Parent != "" {
 				number += "." + d.Instance
 			}
-			return r.mapping.Jobs[number]
+			return r.mapping.Jobs[number], !r.mapping.Unusable[number]
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // observe is the callback for the job_files self-metric.

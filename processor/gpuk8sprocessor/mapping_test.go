@@ -73,6 +73,42 @@ func TestTheJobMappingAddsHoldersThatLabelsLack(t *testing.T) {
 	}, metricdatatest.IgnoreTimestamp())
 }
 
+// Outside Kubernetes, a device without processes counts as free only if its job mapping file shows
+// that no job holds the device.
+func TestAnUnusableJobMappingFileIsNoProofThatADeviceIsFree(t *testing.T) {
+	p, tel, _ := jobProcessor(t, 1)
+	p.cfg.Sources.PodResources.Enabled, p.cfg.Sources.DRA.Enabled = false, false
+	scrape := func() (free []string) {
+		var points []string
+		for i, name := range []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4"} {
+			points = append(points, name+" hw.power=10"+named+"nvidia"+strconv.Itoa(i), name+" gpu.process.count=0")
+		}
+		for line := range strings.Lines(lines(t, p, points...)) {
+			if _, device, ok := strings.Cut(line, "gpu.sharing.clients=0 {hw.id="); ok {
+				free = append(free, device[:5])
+			}
+		}
+		return free
+	}
+	assert.Equal(t, []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4"}, scrape(), "no directory is configured")
+
+	withMapping(t, p, map[string]string{"0": "", "1": "no id\n", "2": "4711\n", "3": "4712\n"})
+	assert.Empty(t, scrape(), "the directory has not been read yet")
+	p.mapping.read(time.Unix(9, 0))
+	assert.Equal(t, []string{"GPU-0", "GPU-4"}, scrape(), "file 1 is invalid, and the job in file 3 exceeds max_jobs")
+	metadatatest.AssertEqualProcessorGpuK8sJobsRefused(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+
+	path := filepath.Join(p.mapping.dir, "0")
+	require.NoError(t, os.Chtimes(path, time.Unix(9, 0), time.Unix(9, 500e6)))
+	p.mapping.read(time.Unix(10, 0))
+	assert.Equal(t, []string{"GPU-4"}, scrape(), "file 0 is being written")
+
+	require.NoError(t, os.RemoveAll(p.mapping.dir))
+	require.NoError(t, os.WriteFile(p.mapping.dir, nil, 0o600))
+	p.mapping.read(time.Unix(10, 0))
+	assert.Empty(t, scrape(), "the directory cannot be read")
+}
+
 // If minor numbers are not in PCI bus order, the number in NVML's device name differs from the
 // number in the file name.
 func TestBoardsAreNumberedInBusOrder(t *testing.T) {
@@ -98,7 +134,8 @@ func TestBoardsAreNumberedInBusOrder(t *testing.T) {
 		if board, instance, ok := strings.Cut(id, "/gi"); ok {
 			d.Parent, d.Instance = board, instance
 		}
-		return p.mapping.jobsOn(d, time.Unix(9, 0).UnixNano())
+		ids, _ := p.mapping.jobsOn(d, time.Unix(9, 0).UnixNano())
+		return ids
 	}
 	boards("1", "2", "0")
 	assert.Equal(t, []string{"4710"}, jobs("GPU-0", "nvidia1"), "by NVML")
@@ -118,7 +155,10 @@ func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
 	withMapping(t, p, map[string]string{"0": "4711\n"})
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(gpudata.Place{Node: "n1"}, "GPU-1")}
 	d.Name = "nvidia0"
-	at := func(seconds int64) []string { return p.mapping.jobsOn(d, time.Unix(seconds, 0).UnixNano()) }
+	at := func(seconds int64) []string {
+		ids, _ := p.mapping.jobsOn(d, time.Unix(seconds, 0).UnixNano())
+		return ids
+	}
 	p.mapping.read(time.Unix(100, 0))
 	require.NoError(t, os.Remove(filepath.Join(p.mapping.dir, "0")))
 	p.mapping.read(time.Unix(110, 0))

@@ -24,7 +24,8 @@ type Decision struct {
 // Decide uses the first source that identifies the holders of a device at time t. The sources are
 // tried in this order: the kubelet or claims, schedulers' annotations if at least one annotated pod
 // still exists, the exporter's labels, and the processes on the device. If e shows that no pod
-// holds the device, Decide ignores labels that name pods. Labels that name jobs or containers
+// holds the device, Decide ignores labels that name pods. However, if the kubelet might not list
+// DRA devices, Decide uses labels that also name a DRA device. Labels that name jobs or containers
 // outside Kubernetes, and processes, can still identify holders. The Entry e may be nil. The shared
 // parameter is true if the labels identify a replica of a shared device. Decide sorts the labels
 // and processes slices in place.
@@ -51,6 +52,9 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 		// The kubelet responded before the pods ended, and may have allocated the device again
 		// since then.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
+	}
+	if e.mayOmitClaims && slices.ContainsFunc(labels, func(h Holding) bool { return h.Allocation.Device != "" }) {
+		d.HoldersKnown = false
 	}
 	if d.HoldersKnown {
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })

@@ -60,7 +60,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 			e.released = unheldByClaims || listing && dynamic
 		// If the kubelet lists no DRA devices, the kubelet may not support DRA.
 		case listing && (dynamic || !inSlice[id] && !unmatchedSlices.includes(instance)):
-			e.Source = signal.HolderSourcePodResources
+			e.Source, e.mayOmitClaims = signal.HolderSourcePodResources, !dynamic
 		case unheldByClaims:
 			e.Source = signal.HolderSourceDRA
 		}

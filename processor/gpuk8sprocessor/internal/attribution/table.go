@@ -37,7 +37,9 @@ type Entry struct {
 	// come from the kubelet, released is always false, because the kubelet responded before the
 	// pods ended.
 	released bool
-	sharing  string // sharing is the sharing strategy from the node's label.
+	// mayOmitClaims is true if Source is a kubelet that might not list DRA devices.
+	mayOmitClaims bool
+	sharing       string // sharing is the sharing strategy from the node's label.
 	// A device without holders counts as free only in the interval [after, until), in nanoseconds
 	// since the epoch.
 	after, until int64

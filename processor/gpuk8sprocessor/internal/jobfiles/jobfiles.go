@@ -56,6 +56,9 @@ type Mapping struct {
 	// Jobs maps file names to job IDs. A file name has the format "<GPU>" or "<GPU>.<GPU
 	// instance>", where both parts are numbers. Files whose state is not Used have no job IDs.
 	Jobs map[string][]string
+	// Unusable contains the names of the files whose state is not Used. The jobs of the GPUs of
+	// these files are unknown.
+	Unusable map[string]bool
 	// Files contains the number of files in each state.
 	Files [NumStates]int
 	// Bad is the name of the first file that cannot be used until the file is changed, or "" if
@@ -72,7 +75,7 @@ var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 // Read reads the job files in a directory. If the directory does not exist, the result contains no
 // jobs.
 func Read(dir string, now time.Time) (*Mapping, error) {
-	m := &Mapping{Jobs: map[string][]string{}}
+	m := &Mapping{Jobs: map[string][]string{}, Unusable: map[string]bool{}}
 	entries, err := list(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
@@ -90,6 +93,9 @@ func Read(dir string, now time.Time) (*Mapping, error) {
 			m.Jobs[entry.Name()], state = parse(text)
 		}
 		m.Files[state]++
+		if state != Used {
+			m.Unusable[entry.Name()] = true
+		}
 		if state > Unfinished && m.Bad == "" {
 			m.Bad, m.BadState = entry.Name(), state
 		}
