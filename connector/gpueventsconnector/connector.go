@@ -102,12 +102,14 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 // ConsumeMetrics implements consumer.Metrics. ConsumeMetrics never returns an error, because an
 // error would cause the metrics pipeline to send the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	c.order.Batch(md)
 	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
 }
 
 // NewStage returns gpu_events as a stage. The stage reads frames and metrics without modifying
-// them, and sends log records to the next consumer.
+// them, and sends log records to the next consumer. The stage does not check its position, because
+// stages always run in the correct order.
 func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagpu.Processor, error) {
 	c, err := newConnector(set, cfg, next)
 	if err != nil {
@@ -125,7 +127,6 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 // The read method finds events in the received data and sends a log record for each event.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
-	c.order.Batch(md)
 	c.run(ctx, nil, func() (out []events.Event) {
 		exporters, answered := 0, ""
 		for _, rm := range md.ResourceMetrics().All() {

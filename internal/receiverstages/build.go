@@ -123,7 +123,7 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.
 		}
 	}
 	behind := &stages.Config{K8s: cfg.K8s, Findings: cfg.Findings, Window: cfg.Window}
-	return list, stages.Append(ctx, list, behind, owner, events, next)
+	return list, stages.Append(list, behind, owner, events, next)
 }
 
 // checkInterval logs a warning for each setting that is too short for the time between two samples

@@ -83,7 +83,7 @@ func (o Owner) processor(of component.Type) processor.Settings {
 // them. The rules of gpu_findings require holders and power from the first stage of gpu_k8s. In the
 // second stage, the usage section of gpu_k8s ignores a device's utilization if a rule has found
 // that the utilization is incorrect.
-func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
+func Append(list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {
 		of := gpuk8sprocessor.NewFactory().Type()
@@ -111,7 +111,12 @@ func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner
 		list.Append("gpu_events", events)
 	}
 	if cfg.Window.HasValue() {
-		return AppendProcessor(ctx, list, gpuwindowprocessor.NewFactory(), cfg.Window.Get(), owner, next)
+		of := gpuwindowprocessor.NewFactory().Type()
+		window, err := gpuwindowprocessor.NewStage(owner.processor(of), cfg.Window.Get(), next)
+		if err != nil {
+			return fmt.Errorf("stages::%s: %w", of, err)
+		}
+		list.Append(of.String(), window)
 	}
 	return nil
 }

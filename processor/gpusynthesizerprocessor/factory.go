@@ -17,7 +17,7 @@ func NewFactory() processor.Factory {
 	return processor.NewFactory(metadata.Type, createDefaultConfig, processor.WithMetrics(createMetrics, metadata.MetricsStability))
 }
 
-func createMetrics(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
+func createMetrics(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
 	c := cfg.(*Config)
 	p, err := newProcessor(c, set)
 	if err != nil {
@@ -31,5 +31,5 @@ func createMetrics(ctx context.Context, set processor.Settings, cfg component.Co
 	list := pdatagpu.NewStages(next)
 	list.Append(metadata.Type.String(), alone)
 	owner := stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
-	return list, stages.Append(ctx, list, c.Stages.Get(), owner, nil, next)
+	return list, stages.Append(list, c.Stages.Get(), owner, nil, next)
 }

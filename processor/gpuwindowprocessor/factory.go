@@ -9,6 +9,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
@@ -28,8 +29,26 @@ func createMetrics(
 	if err != nil {
 		return nil, err
 	}
-	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
-	return pdatagpu.NewProcessor(set, scope, next, pdatagpu.Functions{
-		Start: p.start, Shutdown: p.shutdown, Process: p.process,
+	order := misplaced.New("gpu_window", set.Logger)
+	return newProcessor(set, p, func(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+		order.Batch(a.Metrics)
+		return p.process(ctx, a)
 	})
+}
+
+// NewStage returns gpu_window as a stage. The stage does not check its position, because stages
+// always run in the correct order.
+func NewStage(set processor.Settings, cfg *Config, next consumer.Metrics) (*pdatagpu.Processor, error) {
+	p, err := newWindowProcessor(set, cfg, next)
+	if err != nil {
+		return nil, err
+	}
+	return newProcessor(set, p, p.process)
+}
+
+func newProcessor(
+	set processor.Settings, p *windowProcessor, process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error),
+) (*pdatagpu.Processor, error) {
+	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
+	return pdatagpu.NewProcessor(set, scope, p.next, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: process})
 }

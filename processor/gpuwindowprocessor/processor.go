@@ -177,7 +177,6 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 // forwarded immediately remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
-	p.health.order.Batch(a.Metrics)
 	in := p.engine.Begin(now)
 	r, ok := p.readers.Get().(*reader)
 	if !ok {

@@ -18,12 +18,11 @@ import (
 const minEvidence = 3
 
 // healthCheck logs warnings about lost data and about problems in the pipeline. Each problem is
-// logged once per episode. Only the emission loop may use a healthCheck, except for the order and
-// deltas fields.
+// logged once per episode. Only the emission loop may use a healthCheck, except for the deltas
+// field.
 type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
-	order  *misplaced.Check
 	deltas componenthelper.Trouble
 
 	previous                     window.Stats // counts at the last check
@@ -38,7 +37,6 @@ type healthCheck struct {
 func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	return healthCheck{
 		logger: logger, cfg: cfg,
-		order:  misplaced.New("gpu_window", logger),
 		series: componenthelper.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -309,6 +310,29 @@ func TestStartErrorHasTheNameOfTheStage(t *testing.T) {
 		require.NoError(t, section(t, "stages: {gpu_k8s: {kubernetes: {auth_type: none}}, gpu_window: {storage: file_storage}}").Unmarshal(cfg))
 	})
 	require.ErrorContains(t, f.Start(t.Context(), f.host), `stages::gpu_window: storage is "file_storage": must be an extension that service::extensions lists`)
+}
+
+// With raw: keep, a stage receives the raw metrics as metrics and the samples as frames.
+func TestStagesAreNeverReportedAsWiredIncorrectly(t *testing.T) {
+	exporter := httptest.NewServer(serve(goodBody))
+	t.Cleanup(exporter.Close)
+	f := opened(t, []string{exporter.URL}, func(cfg *Config) {
+		require.NoError(t, section(t, "stages: {gpu_synthesizer: {raw: keep}, gpu_events: {}, gpu_window: {passthrough: all}}").Unmarshal(cfg))
+	})
+	f.Outputs().Logs = consumertest.NewNop()
+	require.NoError(t, f.startStages(t.Context()))
+	for range 5 {
+		f.endpoints[0].scrape(t.Context(), t.Context())
+	}
+	require.NoError(t, f.stages.Shutdown(t.Context()))
+	var names []string
+	for _, md := range f.sink.AllMetrics() {
+		for p := range numbers.All(md) {
+			names = append(names, p.Metric.Name())
+		}
+	}
+	assert.Subset(t, names, []string{"DCGM_FI_DEV_GPU_TEMP", "hw.temperature"}, "the stages receive raw metrics and samples")
+	assert.Empty(t, f.logs.FilterMessageSnippet("The pipeline is wired incorrectly").All())
 }
 
 func TestAReceiverInALogsPipelineWithoutRecordsLogsAWarning(t *testing.T) {
