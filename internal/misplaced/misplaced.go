@@ -43,7 +43,7 @@ type Check struct {
 	mu      sync.Mutex
 	raw     int  // Number of batches with raw metrics.
 	others  int  // Number of other batches.
-	sampled bool // True if samples were received.
+	sampled bool // True if samples were received, or windows, which are computed from samples.
 }
 
 // New returns a Check for a component of the given type.
@@ -69,7 +69,7 @@ func (c *Check) Batch(md pmetric.Metrics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen := contentOf(md)
-	c.sampled = c.sampled || seen.samples
+	c.sampled = c.sampled || seen.samples || seen.window != ""
 	switch {
 	case seen.window != "" && c.window != nil:
 		c.report(c.window.Reversed(), zap.String("received", seen.window))
@@ -77,7 +77,7 @@ func (c *Check) Batch(md pmetric.Metrics) {
 		if c.raw++; c.raw >= rawBatches && c.synthesizer != nil {
 			c.report(c.synthesizer.Missing(), zap.String("received", seen.raw))
 		}
-	case c.window == nil && (c.sampled || seen.window != ""):
+	case c.window == nil && c.sampled:
 		c.decided.Store(true)
 	case c.sampled || md.MetricCount() > 1: // while an exporter is down, a batch may contain only gpu.exporter.up
 		c.others++

@@ -30,6 +30,7 @@ func TestInput(t *testing.T) {
 		samples = []string{"gpu.exporter.up", "hw.gpu.utilization", "hw.gpu.memory.utilization", "hw.energy"}
 		kept    = []string{"hw.gpu.utilization", "DCGM_FI_DEV_GPU_UTIL"}
 		windows = []string{"gpu.utilization.avg", "gpu.window.coverage", "hw.energy"}
+		both    = []string{"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "gpu.utilization.avg", "gpu.window.coverage"}
 		cluster = []string{"k8s.gpu.pods", "cluster.gpu.pending_pod_count"}
 	)
 	of := func(n int, names []string) (out batches) {
@@ -48,6 +49,9 @@ func TestInput(t *testing.T) {
 		"raw metrics after the windows: no synthesizer":                {"gpu_view", of(9, raw), "gpu_synthesizer is missing"},
 		"windows where samples are wanted":                             {"gpu_k8s", append(of(2, samples), windows), "gpu_k8s is after gpu_window: the container series from gpu_k8s would have no windows. Put gpu_k8s before gpu_window."},
 		"metrics with the names of an exporter but without its labels": {"gpu_window", of(9, []string{"memory_used", "hw.memory.usage"}), ""},
+		"windows and the raw metrics":                                  {"gpu_view", of(9, both), ""},
+		"windows and the raw metrics in separate batches":              {"gpu_watchdog", append(batches{raw, raw, windows}, of(9, raw)...), ""},
+		"windows and raw metrics where samples are wanted":             {"gpu_k8s", of(9, both), "gpu_k8s is after gpu_window"},
 		"samples":                     {"gpu_k8s", of(200, samples), ""},
 		"samples to a second window":  {"gpu_window", of(9, samples), ""},
 		"windows to a second window":  {"gpu_window", of(9, windows), ""},
