@@ -107,7 +107,8 @@ type sampleKind struct {
 	more   []gpudata.Attr
 }
 
-// The read method adds all series of a frame to the engine.
+// The read method adds all series of a frame to the engine, except those of processes on unknown
+// devices.
 func (r *frameReader) read(in *window.Ingest, f *gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
 	r.last, r.node = nil, describeNode(f)

@@ -71,6 +71,13 @@ func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 			p.Samples.Add(gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: float64(r.IntN(1 << 30))})
 		}
 	}
+	if r.IntN(3) == 0 {
+		u := &gpudata.Unplaced{Process: gpudata.Process{PID: "8"}, Exporter: "e"}
+		u.Named.Board = []string{"", "GPU-1", "GPU-9"}[r.IntN(3)]
+		u.Holder = []gpudata.Holder{{}, {Namespace: "ns", Pod: "a", Container: "c"}}[r.IntN(2)]
+		u.Samples.Add(gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: float64(r.IntN(1 << 30))})
+		f.Unplaced = append(f.Unplaced, u)
+	}
 	f.Share(&gpudata.Attribution{Disabled: map[*signal.Metric]bool{signal.HwEnergy: r.IntN(2) == 0}})
 	return f
 }

@@ -186,6 +186,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	for _, f := range a.Frames {
 		frameReaderOf(in, f, p.cfg.MaxSeries).read(in, f, now)
 	}
+	r.read(in, a.Unplaced(), now)
 	in.End()
 	p.health.logDelta(r.delta, now)
 	p.readers.Put(r)

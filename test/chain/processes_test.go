@@ -47,11 +47,7 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	window := map[string]any{"passthrough": "all"}
 	synthesizer := map[string]any{"node_name": "n1"}
 	started := func(f processor.Factory, conf map[string]any, next consumer.Metrics) consumer.Metrics {
-		cfg := f.CreateDefaultConfig()
-		require.NoError(t, confmap.NewFromStringMap(conf).Unmarshal(cfg))
-		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, next)
-		require.NoError(t, err)
-		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+		p := startProcessor(t, f, conf, next)
 		t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
 		return p
 	}
@@ -62,6 +58,17 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	next := started(gpuwindowprocessor.NewFactory(), window, sink)
 	next = started(gpuk8sprocessor.NewFactory(), configured, next)
 	return started(gpusynthesizerprocessor.NewFactory(), synthesizer, next), sink
+}
+
+// startProcessor starts a processor. The caller must shut the processor down.
+func startProcessor(t *testing.T, f processor.Factory, conf map[string]any, next consumer.Metrics) processor.Metrics {
+	t.Helper()
+	cfg := f.CreateDefaultConfig()
+	require.NoError(t, confmap.NewFromStringMap(conf).Unmarshal(cfg))
+	p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, next)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+	return p
 }
 
 // fromExporter returns the samples from one scrape of an exporter on node n1.
@@ -320,6 +327,39 @@ nvidia_smi_compute_app_used_memory_bytes{uuid="%[1]s",pid="8",process_name="pyth
 				}
 			}
 			assert.ElementsMatch(t, []string{board1 + " 7 a 2000", board1 + " 7 a 2001", board1 + " 8  500"}, listed)
+		})
+	}
+}
+
+// Without gpu_k8s, the devices of the processes stay unknown. gpu_window sends the last value of
+// each process.
+func TestWithoutGPUK8sTheProcessesOfExportersAreSentWithTheWindow(t *testing.T) {
+	bodies := map[string]string{
+		"gpu-pod-exporter":    fmt.Sprintf("gpu_pod_memory_used_bytes{namespace=\"ns\",pod=\"a\",container=\"c\",process_name=\"python\",pid=\"7\"} %d\n", 1000*mib),
+		"nvidia_gpu_exporter": fmt.Sprintf("nvidia_smi_compute_app_used_memory_bytes{uuid=\"%s\",pid=\"8\",process_name=\"python\"} %d\n", strings.TrimPrefix(board1, "GPU-"), 500*mib),
+	}
+	for _, form := range forms {
+		t.Run(form, func(t *testing.T) {
+			sink := &consumertest.MetricsSink{}
+			synthesizer, window := map[string]any{"node_name": "n1"}, gpuwindowprocessor.NewFactory()
+			var all []processor.Metrics
+			if form == forms[0] {
+				synthesizer["stages"] = map[string]any{"gpu_window": map[string]any{}}
+				all = []processor.Metrics{startProcessor(t, gpusynthesizerprocessor.NewFactory(), synthesizer, sink)}
+			} else {
+				last := startProcessor(t, window, nil, sink)
+				all = []processor.Metrics{startProcessor(t, gpusynthesizerprocessor.NewFactory(), synthesizer, last), last}
+			}
+			for exporter, body := range bodies {
+				require.NoError(t, all[0].ConsumeMetrics(t.Context(), fromExporter(t, exporter, body, time.Now())))
+			}
+			for _, p := range all {
+				require.NoError(t, p.Shutdown(t.Context()))
+			}
+			assert.Equal(t, map[string]string{
+				"process.gpu.memory.usage  7 of a":              strconv.Itoa(1000 * mib),
+				"process.gpu.memory.usage " + board1 + " 8 of ": strconv.Itoa(500 * mib),
+			}, workload(sink))
 		})
 	}
 }

@@ -50,6 +50,22 @@ type unplacedKey struct {
 	named         gpudata.NamedDevice
 }
 
+// Unplaced returns the samples of the frames' processes on unknown devices as metrics.
+func (a *Arrival) Unplaced() pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	w := &Writer{}
+	for _, f := range a.Frames {
+		if len(f.Unplaced) == 0 {
+			continue
+		}
+		if w.outputs == nil {
+			w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
+		}
+		w.unplaced(f)
+	}
+	return md
+}
+
 // unplaced writes a frame's processes on unknown devices.
 func (w *Writer) unplaced(f *gpudata.Frame) {
 	for _, u := range f.Unplaced {
