@@ -16,8 +16,9 @@ import (
 
 // conflictBackoff is the delay before a write is retried after a conflict. Many processes may try
 // to write the Lease at the same time. Each conflict means that another process has written the
-// Lease.
-var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
+// Lease. Steps is the number of attempts. All delays together are at most 7 s. There is no Cap,
+// because a delay that reaches the Cap ends the attempts.
+var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12}
 
 // RecordConfig configures a [Record].
 type RecordConfig struct {

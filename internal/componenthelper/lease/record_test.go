@@ -7,9 +7,12 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -38,6 +41,29 @@ func TestNoWriteOfARecordIsLost(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, strings.Repeat("x", 20), text)
 	})
+}
+
+func TestAContendedRecordIsWrittenAtTheLastAttempt(t *testing.T) {
+	for conflicts, written := range map[int]bool{11: true, 12: false} {
+		synctest.Test(t, func(t *testing.T) {
+			client := fake.NewClientset()
+			kubetest.VersionLeases(client)
+			r := NewRecord(client, recordConfig, recordKey)
+			require.NoError(t, r.Update(t.Context(), func(string) (string, bool) { return "a", true }))
+			attempts, last := 0, time.Time{}
+			client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				attempts, last = attempts+1, time.Now()
+				if attempts > conflicts {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), "record", errors.New("written by another process"))
+			})
+			err := r.Update(t.Context(), func(text string) (string, bool) { return text + "b", true })
+			assert.Equal(t, 12, attempts)
+			assert.Equal(t, written, err == nil, "%d conflicts: %v", conflicts, err)
+			assert.Equal(t, last, time.Now(), "Update does not wait after the last attempt")
+		})
+	}
 }
 
 func TestARecordThatIsToStayIsNotWritten(t *testing.T) {
