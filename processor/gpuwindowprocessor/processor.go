@@ -189,6 +189,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	r.read(in, a.Unplaced(), now)
 	in.End()
 	p.health.logDelta(r.delta, now)
+	r.delta = ""
 	p.readers.Put(r)
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil

@@ -248,8 +248,8 @@ func TestRawMetricsOfAnExporterAreLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestDeltasOfSignalsAreLoggedOnce(t *testing.T) {
-	logs := watched(t, testConfig(), func(p processor.Metrics) {
+func TestDeltasOfSignalsAreLoggedOncePerEpisode(t *testing.T) {
+	deltas := func(p processor.Metrics) {
 		for range 3 {
 			md := pmetric.NewMetrics()
 			metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
@@ -262,10 +262,20 @@ func TestDeltasOfSignalsAreLoggedOnce(t *testing.T) {
 			}
 			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 		}
+	}
+	logs := watched(t, testConfig(), func(p processor.Metrics) {
+		deltas(p)
+		for range 45 {
+			require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 1)))
+			time.Sleep(15 * time.Second)
+		}
+		deltas(p)
 	})
-	require.Len(t, logs, 1)
-	assert.Contains(t, logs[0].Message, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, gpu_window is after cumulative_to_delta")
-	assert.Equal(t, signal.HwErrors.Name, logs[0].ContextMap()["received"])
+	require.Len(t, logs, 2)
+	for _, entry := range logs {
+		assert.Contains(t, entry.Message, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, gpu_window is after cumulative_to_delta")
+		assert.Equal(t, signal.HwErrors.Name, entry.ContextMap()["received"])
+	}
 }
 
 func TestDroppedWindowsAreLoggedOnce(t *testing.T) {
