@@ -29,7 +29,7 @@ type healthCheck struct {
 	series                       componenthelper.Limit
 	droppedTrouble, stepsTrouble componenthelper.Trouble
 	lateTrouble                  componenthelper.Trouble
-	unkeptTrouble                componenthelper.Trouble
+	unkeptTrouble, timesTrouble  componenthelper.Trouble
 	future                       droppedStreak
 	timesChecked                 bool // whether the times between samples have been checked
 }
@@ -76,7 +76,12 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 	for o := range increase {
 		increase[o] = s.Samples[o] - w.previous.Samples[o]
 	}
-	w.series.Refused(w.logger, now, int64(increase[window.Refused]))
+	timesRefused := s.TimesRefused - w.previous.TimesRefused
+	w.series.Refused(w.logger, now, int64(increase[window.Refused]-timesRefused))
+	if timesRefused > 0 && w.timesTrouble.ShouldLog(now) {
+		w.logger.Warn("A device has more sample times in one window than gpu_window can store. Samples with additional times are dropped and counted. "+
+			"Use a shorter window, or scrape less often.", zap.Int("limit", window.MaxSampleTimes))
+	}
 	if increase[window.Late] > 0 && w.lateTrouble.ShouldLog(now) {
 		w.logger.Warn("Samples arrived after their window had closed. They are dropped and counted. If this continues, raise grace above their "+
 			"delay, compare the clocks of the sources with this collector's clock, or remove the cause of the delay: a batch or a queue before gpu_window, "+

@@ -74,6 +74,24 @@ func TestRefusedSeriesAreLoggedOncePerEpisode(t *testing.T) {
 	}
 }
 
+func TestTooManySampleTimesAreNotReportedAsTooManySeries(t *testing.T) {
+	logs := watched(t, testConfig(), func(p processor.Metrics) {
+		md := sample(time.Now(), 0.5, 0)
+		points := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Gauge().DataPoints()
+		for i := range 1<<17 + 2 {
+			dp := points.AppendEmpty()
+			points.At(0).CopyTo(dp)
+			dp.SetTimestamp(pcommon.NewTimestampFromTime(time.Now().Add(time.Duration(i+1) * time.Microsecond)))
+		}
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, componenthelper.Reached(time.Now()), "max_series is not reached")
+	})
+	require.Len(t, logs, 1)
+	assert.Contains(t, logs[0].Message, "A device has more sample times in one window than gpu_window can store. Samples with additional times are dropped and counted.")
+	assert.EqualValues(t, 1<<17, logs[0].ContextMap()["limit"])
+}
+
 func TestAnUnsuitableSampleIntervalIsLoggedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		interval, window, maxGap time.Duration

@@ -43,6 +43,7 @@ type Stats struct {
 	Samples        [Outcomes]uint64
 	Clamped        uint64 // Samples and window ratios that were clamped to [0, 1].
 	Unkept         uint64 // Samples that a quantile could not store.
+	TimesRefused   uint64 // Refused samples whose times would exceed MaxSampleTimes.
 	WindowsClosed  uint64 // Windows that were fetched.
 	WindowsDropped uint64 // Windows that were lost because of a clock step, or because they were not fetched.
 	ClockSteps     uint64 // Backward steps of the wall clock by more than MaxGap.

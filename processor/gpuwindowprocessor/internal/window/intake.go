@@ -58,9 +58,9 @@ type Ingest struct {
 	previous *Series // Last resolved series of the current node.
 	moment   moment  // Moment of the last sample.
 
-	samples         [Outcomes]uint64
-	clamped, unkept uint64
-	added           bool // whether a series was added
+	samples                       [Outcomes]uint64
+	clamped, unkept, timesRefused uint64
+	added                         bool // whether a series was added
 }
 
 // PlacedResource is a Resource that the caller passes to SetResource. A PlacedResource caches its
@@ -95,6 +95,7 @@ func (in *Ingest) End() {
 	}
 	in.e.stats.Clamped += in.clamped
 	in.e.stats.Unkept += in.unkept
+	in.e.stats.TimesRefused += in.timesRefused
 	if in.added {
 		in.e.oldest = min(in.e.oldest, in.now)
 	}

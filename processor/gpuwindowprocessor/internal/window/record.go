@@ -26,6 +26,7 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 		}
 		switch {
 		case !m.counted:
+			in.timesRefused++
 			return Refused
 		case sw.mark(m.position):
 			return Duplicate

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// maxSampleTimes is the maximum number of distinct sample times of one device in one window. The
+// MaxSampleTimes is the maximum number of distinct sample times of one device in one window. The
 // limit is sufficient for one sample per second over one day.
-const maxSampleTimes = 1 << 17
+const MaxSampleTimes = 1 << 17
 
 // The exported fields of the following types are part of the state that Store returns.
 
@@ -357,7 +357,7 @@ func (d *device) lastSampleBefore(t int64, era int) int64 {
 }
 
 // timeIndex returns the index of t in the device's list of sample times, and adds t if it is new.
-// If the list would exceed maxSampleTimes, timeIndex returns false.
+// If the list would exceed MaxSampleTimes, timeIndex returns false.
 func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	n, at := len(dw.Times), dw.hint
 	switch {
@@ -373,7 +373,7 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 			at = n
 		}
 	}
-	if at >= maxSampleTimes {
+	if at >= MaxSampleTimes {
 		return 0, false
 	}
 	if at == n {
