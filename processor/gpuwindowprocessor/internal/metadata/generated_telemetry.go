@@ -248,7 +248,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowWindows, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_gpu_window_windows",
-		metric.WithDescription("Windows that were closed, or dropped because the clock was set back or the next consumer did not accept them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]"),
+		metric.WithDescription("Windows that were closed, or dropped because the clock was set back or the next consumer took too long. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]"),
 		metric.WithUnit("{window}"),
 	)
 	errs = errors.Join(errs, err)

@@ -177,7 +177,7 @@ func AssertEqualProcessorGpuWindowStorageErrors(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuWindowWindows(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_windows",
-		Description: "Windows that were closed, or dropped because the clock was set back or the next consumer did not accept them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]",
+		Description: "Windows that were closed, or dropped because the clock was set back or the next consumer took too long. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]",
 		Unit:        "{window}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
