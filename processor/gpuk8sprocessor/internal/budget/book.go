@@ -58,12 +58,44 @@ type scrape struct {
 // deviceMemory contains the most recent memory values for a device, and the users whose usage was
 // already sent.
 type deviceMemory struct {
-	time              int64
-	seen              time.Time
-	used, limit, free int64
+	used, limit storedValue
+	free        int64 // The free field belongs to the same frame as used.
+	// The seen field is when the last value arrived, or when the last usage was sent, according to
+	// the local clock.
+	seen time.Time
 	// The sent field contains the users whose usage was already sent, for the last maxSent times of
 	// a measurement.
 	sent []sentUsage
+}
+
+// storedValue is the newest value of a device.
+type storedValue struct {
+	bytes, time int64
+	arrived     time.Time // The arrived field is when the value arrived, according to the local clock.
+}
+
+// replace stores a value for time t and returns true, unless the stored value is newer than t. If
+// no value has been stored for maxAge, a value with an earlier time also replaces the stored value,
+// because the source's clock was set back.
+func (s *storedValue) replace(bytes, t int64, now time.Time, maxAge time.Duration) bool {
+	if t < s.time && now.Sub(s.arrived) <= maxAge {
+		return false
+	}
+	*s = storedValue{bytes, t, now}
+	return true
+}
+
+// at returns the stored value, or Unknown if its time differs from t by more than maxAge.
+func (s *storedValue) at(t int64, maxAge time.Duration) int64 {
+	if max(t-s.time, s.time-t) > int64(maxAge) {
+		return Unknown
+	}
+	return s.bytes
+}
+
+// newDeviceMemory returns a deviceMemory in which all values are unknown.
+func newDeviceMemory() deviceMemory {
+	return deviceMemory{used: storedValue{bytes: Unknown}, limit: storedValue{bytes: Unknown}, free: Unknown}
 }
 
 // maxSent is the number of times of a measurement for which a Book remembers what was sent. Lists
@@ -76,21 +108,32 @@ type sentUsage struct {
 	users []gpudata.Holder
 }
 
-// UpdateMemory stores the device's memory values from a frame. If the frame has no samples of the
-// device itself, for example because the frame contains only a process list, UpdateMemory sets the
-// device's memory values to the stored values, unless their time differs from t by more than
-// maxAge.
+// UpdateMemory stores the device's memory values from a frame. If the frame does not contain the
+// usage or the limit, for example because the frame contains only a process list or the device's
+// power, UpdateMemory sets the missing value to the stored value, unless the time of the stored
+// value differs from t by more than maxAge.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	id := d.Frame.Device
 	memory, ok := b.memory[id]
-	switch {
-	case d.Frame.Observed:
-		if ok || b.limits.memory.Take() {
-			memory.time, memory.seen, memory.used, memory.limit, memory.free = t, now, d.Used, d.Limit, d.Free
-			b.memory[id] = memory
+	if !ok {
+		memory = newDeviceMemory()
+	}
+	stored := false
+	if d.Used != Unknown {
+		if memory.used.replace(d.Used, t, now, b.maxAge) {
+			memory.free, stored = d.Free, true
 		}
-	case ok && max(t-memory.time, memory.time-t) <= int64(b.maxAge):
-		d.Used, d.Limit, d.Free = memory.used, memory.limit, memory.free
+	} else if used := memory.used.at(t, b.maxAge); used != Unknown {
+		d.Used, d.Free, d.UsedStored = used, memory.free, true
+	}
+	if d.Limit != Unknown {
+		stored = memory.limit.replace(d.Limit, t, now, b.maxAge) || stored
+	} else {
+		d.Limit = memory.limit.at(t, b.maxAge)
+	}
+	if stored && (ok || b.limits.memory.Take()) {
+		memory.seen = now
+		b.memory[id] = memory
 	}
 }
 
@@ -100,8 +143,11 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 // new value.
 func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	memory, ok := b.memory[d.Frame.Device]
-	if !ok && !b.limits.memory.Take() {
-		return false
+	if !ok {
+		if !b.limits.memory.Take() {
+			return false
+		}
+		memory = newDeviceMemory()
 	}
 	i := slices.IndexFunc(memory.sent, func(s sentUsage) bool { return s.at == d.UsedAt })
 	if i < 0 {
@@ -113,9 +159,6 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 		return false
 	}
 	sent.users = append(sent.users, u.Clone())
-	if !ok {
-		memory.used, memory.limit, memory.free = Unknown, Unknown, Unknown
-	}
 	memory.seen = now
 	b.memory[d.Frame.Device] = memory
 	return true

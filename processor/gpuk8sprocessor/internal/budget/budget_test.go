@@ -431,6 +431,41 @@ func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	}
 }
 
+func TestABookKeepsTheNewestMemoryOfADevice(t *testing.T) {
+	type memory struct{ used, limit, free int64 }
+	const u = Unknown
+	now := time.Unix(1000, 0)
+	b := NewBook(time.Minute, NewLimits(10))
+	for _, step := range []struct {
+		name        string
+		time        int64 // The time is in seconds.
+		frame, want memory
+		stored      bool
+	}{
+		{"no memory yet", 100, memory{u, u, u}, memory{u, u, u}, false},
+		{"a limit without usage", 100, memory{u, 16, u}, memory{u, 16, u}, false},
+		{"usage without a limit", 110, memory{5, u, 10}, memory{5, 16, 10}, false},
+		{"a frame without memory", 120, memory{u, u, u}, memory{5, 16, 10}, true},
+		{"usage without free memory", 130, memory{6, 16, u}, memory{6, 16, u}, false},
+		{"a late frame", 115, memory{4, 16, 11}, memory{4, 16, 11}, false},
+		{"after the late frame", 140, memory{u, u, u}, memory{6, 16, u}, true},
+		{"a frame within max_age", 190, memory{u, u, u}, memory{6, 16, u}, true},
+		{"a frame after max_age", 191, memory{u, u, u}, memory{u, u, u}, false},
+	} {
+		d := &Device{Frame: deviceFrame("GPU-1"), Used: step.frame.used, Limit: step.frame.limit, Free: step.frame.free}
+		b.UpdateMemory(d, step.time*int64(time.Second), now)
+		assert.Equal(t, step.want, memory{d.Used, d.Limit, d.Free}, step.name)
+		assert.Equal(t, step.stored, d.UsedStored, step.name)
+	}
+
+	now = now.Add(time.Minute + 1)
+	d := &Device{Frame: deviceFrame("GPU-1"), Used: 7, Limit: 16, Free: 8}
+	b.UpdateMemory(d, 20*int64(time.Second), now)
+	d = &Device{Frame: deviceFrame("GPU-1"), Used: Unknown, Limit: Unknown, Free: Unknown}
+	b.UpdateMemory(d, 30*int64(time.Second), now)
+	assert.EqualValues(t, 7, d.Used, "the clock was set back")
+}
+
 // Lists of two sources, and late frames, alternate between times.
 func TestTheUsageOfEachTimeIsSentOnce(t *testing.T) {
 	b := NewBook(time.Minute, NewLimits(10))

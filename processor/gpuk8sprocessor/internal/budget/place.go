@@ -37,6 +37,8 @@ type Device struct {
 	Name string
 	// Used, Limit, and Free are in bytes. Each of Used, Limit, and Free can be Unknown.
 	Used, Limit, Free int64
+	// UsedStored is true if Used and Free come from an earlier frame.
+	UsedStored bool
 	// HoldersKnown is true if a source reports the device's holders.
 	HoldersKnown bool
 	// HoldersFromLabels is true if the holders come from the exporter's labels. Labels do not

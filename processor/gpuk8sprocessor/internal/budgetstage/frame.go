@@ -121,7 +121,8 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 		for _, u := range d.Users {
 			p.addUser(f, d, u, now)
 		}
-		if d.Frame.Observed {
+		// If another frame contains the device's memory, the result belongs to that frame.
+		if d.Frame.Observed && !d.UsedStored {
 			addDevice(d)
 		}
 	}
@@ -195,8 +196,8 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	t := f.Time
 	switch u.Origin {
 	case budget.FromDevice:
-		if !d.Frame.Observed {
-			return // The usage is added only to the frame that contains the device's own samples.
+		if d.UsedStored {
+			return // The usage is added only to the frame that contains the device's usage.
 		}
 	case budget.Observed, budget.Unlisted:
 		// Send the usage with the timestamp of its source. If the user is a pod whose container is
