@@ -28,8 +28,8 @@ type Options struct {
 	Budgets gpushare.BudgetOptions
 	// If Claims is true, the Reader also reads ResourceClaims.
 	Claims bool
-	// Unreadable is called once for each pod whose annotations are unreadable when the Reader first
-	// reads the pod.
+	// Unreadable is called once for each pod, when the Reader first finds that an annotation of the
+	// pod is unreadable.
 	Unreadable func(pod *corev1.Pod, err error)
 }
 
@@ -52,6 +52,8 @@ type Pod struct {
 	// Budgets are the memory budgets.
 	Budgets []gpushare.Budget
 	compute compute
+	// unreadable is true if an annotation of this or an earlier version of the pod is unreadable.
+	unreadable bool
 }
 
 // NewReader returns a Reader that has not been started.
@@ -158,11 +160,12 @@ func (r *Reader) read(pod *corev1.Pod) *Pod {
 	if p != nil && p.ResourceVersion == pod.ResourceVersion {
 		return p
 	}
+	reported := p != nil && p.unreadable
 	budgets, err := gpushare.Budgets(pod, r.options.Budgets)
-	if err != nil && p == nil {
+	if err != nil && !reported {
 		r.options.Unreadable(pod, err)
 	}
-	p = &Pod{pod, budgets, readCompute(pod)}
+	p = &Pod{pod, budgets, readCompute(pod), reported || err != nil}
 	r.pods[pod.UID] = p
 	return p
 }

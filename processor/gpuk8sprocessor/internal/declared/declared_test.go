@@ -2,6 +2,7 @@ package declared
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,18 +70,27 @@ func TestAPodIsFoundByItsNameOrUID(t *testing.T) {
 }
 
 func TestAPodWithUnreadableAnnotationsIsReportedOnce(t *testing.T) {
-	var unreadable []string
-	r := startReader(t, &unreadable, newPod("a", "plenty"), newPod("b", "100"))
-	for version := range 3 {
-		for _, name := range []string{"a", "b"} {
-			p := r.Pod(gpudata.Holder{Namespace: "ns", Pod: name})
-			require.NotNil(t, p)
-			changed := p.DeepCopy()
-			changed.ResourceVersion = string(rune('1' + version))
-			r.read(changed)
-		}
+	for name, tt := range map[string]struct {
+		versions []string // versions contains the annotation in each version of the pod.
+		want     []string
+	}{
+		"always readable":                    {[]string{"100", "200"}, nil},
+		"always unreadable":                  {[]string{"plenty", "plenty", "plenty"}, []string{"a"}},
+		"unreadable after an edit":           {[]string{"100", "100", "plenty", "plenty"}, []string{"a"}},
+		"unreadable, then readable":          {[]string{"plenty", "100"}, []string{"a"}},
+		"unreadable again after being fixed": {[]string{"plenty", "100", "plenty"}, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var unreadable []string
+			r := startReader(t, &unreadable)
+			for version, memory := range tt.versions {
+				pod := newPod("a", memory)
+				pod.ResourceVersion = strconv.Itoa(version)
+				r.read(pod)
+			}
+			assert.Equal(t, tt.want, unreadable)
+		})
 	}
-	assert.Equal(t, []string{"a"}, unreadable)
 }
 
 func TestWithoutTheAPIServerNoPodIsKnown(t *testing.T) {
