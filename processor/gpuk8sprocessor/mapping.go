@@ -100,9 +100,10 @@ func (j *jobMapping) read(now time.Time) {
 		err = fmt.Errorf("file %s is %s", m.Bad, m.BadState)
 	}
 	j.trouble.Result(err, zap.String("directory", j.dir))
+	boards := jobfiles.Boards(j.driver) // Call Boards before locking, because the driver can hang.
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.readings = append(j.readings, reading{now, m, jobfiles.Boards(j.driver)})
+	j.readings = append(j.readings, reading{now, m, boards})
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 

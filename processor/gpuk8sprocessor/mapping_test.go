@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,37 @@ func TestBoardsAreNumberedInBusOrder(t *testing.T) {
 		boards(minors...)
 		assert.Equal(t, []string{"4712"}, jobs("GPU-1", "nvidia2"), name)
 	}
+}
+
+// A driver that hangs does not answer reads of its files.
+func TestADriverThatHangsDoesNotBlockThePipeline(t *testing.T) {
+	p, _, _ := jobProcessor(t, 10)
+	withMapping(t, p, map[string]string{"0": "4711\n"})
+	p.mapping.read(time.Unix(9, 0))
+	p.mapping.driver = t.TempDir()
+	board := filepath.Join(p.mapping.driver, "0000:01:00.0")
+	require.NoError(t, os.Mkdir(board, 0o700))
+	information := filepath.Join(board, "information")
+	require.NoError(t, syscall.Mkfifo(information, 0o600))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.mapping.read(time.Unix(19, 0))
+	}()
+	driver, err := os.OpenFile(information, os.O_WRONLY, 0) // Opening the file waits until read opens the file.
+	require.NoError(t, err)
+
+	if assert.True(t, p.mapping.mu.TryLock(), "read holds the lock") {
+		p.mapping.mu.Unlock()
+		d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(gpudata.Place{Node: "n1"}, "GPU-1")}
+		d.Name = "nvidia0"
+		jobs, known := p.mapping.jobsOn(d, time.Unix(20, 0).UnixNano())
+		assert.Equal(t, []string{"4711"}, jobs, "the previous reading applies")
+		assert.True(t, known)
+	}
+	require.NoError(t, driver.Close())
+	<-done
+	assert.Len(t, p.mapping.readings, 2)
 }
 
 func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
