@@ -56,7 +56,9 @@ func NewProcessSources(maxAge time.Duration) *ProcessSources {
 
 // Add stores the process lists that a source sent for one sample time. The keys of the lists map
 // are hw.ids. An exporter sends the process lists of all its devices together. The nvml receiver
-// can send the process list of each device separately.
+// can send the process list of each device separately. If a list arrives in several parts with the
+// same time, Add stores the containers of all parts. Complete and Processes come from the first
+// part, so that BestSource treats all parts alike. Otherwise, processes could be lost or doubled.
 func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedProcesses) {
 	stored := s.sources[source]
 	if stored == nil {
@@ -70,6 +72,10 @@ func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedPro
 			stored[strings.Clone(id)] = &sourceList{time: at, ListedProcesses: l}
 		case at > previous.time:
 			previous.interval, previous.time, previous.ListedProcesses = at-previous.time, at, l
+		case at == previous.time && previous.Containers == nil:
+			previous.Containers = l.Containers
+		case at == previous.time:
+			maps.Copy(previous.Containers, l.Containers)
 		case previous.time-at > int64(s.maxAge): // The source's clock was set back.
 			previous.interval, previous.time, previous.ListedProcesses = 0, at, l
 		}

@@ -60,6 +60,31 @@ func TestTheNextListsOfAnExporterEndTheListsOfMissingDevices(t *testing.T) {
 	}
 }
 
+// The batch processor can split a list. The exporter lists the same processes without containers.
+func TestAListThatArrivesInSeveralBatchesNamesTheContainersOfAllProcesses(t *testing.T) {
+	s := NewProcessSources(time.Minute)
+	a, b := ProcessContainer{podHolder("a", "uid-a", ""), "c1"}, ProcessContainer{podHolder("b", "uid-b", ""), "c2"}
+	part := func(containers map[string]ProcessContainer) map[string]ListedProcesses {
+		return map[string]ListedProcesses{"GPU-1": {Processes: 1, Containers: containers}}
+	}
+	best := func() string {
+		source, _ := s.BestSource("GPU-1", 10e9)
+		return source
+	}
+	s.Add("x", 9e9, map[string]ListedProcesses{"GPU-1": {Processes: 3}})
+	s.Add(NVML, 10e9, part(nil))
+	assert.Equal(t, "x", best())
+	for pid, container := range map[string]ProcessContainer{"7": a, "8": b} {
+		s.Add(NVML, 10e9, part(map[string]ProcessContainer{pid: container}))
+		assert.Equal(t, "x", best(), "if the parts of a list came from different sources, processes would be lost or doubled")
+	}
+	assert.Equal(t, a, s.Container("7", 10e9))
+	assert.Equal(t, b, s.Container("8", 10e9))
+
+	s.Add(NVML, 20e9, part(map[string]ProcessContainer{"8": b}))
+	assert.Zero(t, s.Container("7", 20e9), "the next list replaces all parts")
+}
+
 func TestTheNVMLReceiverNamesTheContainerOfAProcess(t *testing.T) {
 	s := NewProcessSources(time.Minute)
 	h := podHolder("a", "uid-a", "")
