@@ -28,6 +28,9 @@ type placedDevice struct {
 	// The current field is the time at which a frame last contained the device. The seen field is
 	// the time at which a frame last contained the device, or another device with the same holder.
 	current, seen time.Time
+	// The time field is the time of the newest frame that contained the device. The heldAt field is
+	// the time of the frame that holders comes from. Both are in nanoseconds since the epoch.
+	time, heldAt int64
 }
 
 // Placed contains the device and the container of a process.
@@ -45,12 +48,13 @@ func NewPlacement(maxAge time.Duration) *Placement {
 	return &Placement{maxAge: maxAge, devices: map[string]*placedDevice{}}
 }
 
-// StoreFrame stores the devices in a frame and the holders of each device.
+// StoreFrame stores the devices in a frame and the holders of each device. The now parameter is the
+// current time. If a frame arrives late, the values from newer frames are kept.
 func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	stored := false
 	for _, d := range f.Devices {
 		if d.Present() || slices.ContainsFunc(d.Users, holds) {
-			p.store(now, d)
+			p.store(now, f.Time, d)
 			stored = true
 		}
 	}
@@ -59,9 +63,15 @@ func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	}
 }
 
-// store stores a device. If the frame does not contain the device's holders, store keeps the
-// holders that were stored earlier.
-func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
+// isLate reports whether a frame is older than stored values. If the frame is more than maxAge
+// older, the clock was set back. All times are in nanoseconds since the epoch.
+func (p *Placement) isLate(frame, stored int64) bool {
+	return frame < stored && stored-frame <= int64(p.maxAge)
+}
+
+// store stores a device in a frame from time t. If the frame does not contain the device's holders,
+// store keeps the holders that were stored earlier.
+func (p *Placement) store(now time.Time, t int64, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	device := p.devices[id]
 	if device == nil {
@@ -70,14 +80,22 @@ func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	}
 	description := d.Description
 	description.Allocation = gpudata.Allocation{}
-	description.Complete(&device.description) // Keep the earlier description, because a container exporter does not describe the device.
+	if p.isLate(t, device.time) {
+		late := description
+		description = device.description
+		description.Complete(&late)
+	} else {
+		description.Complete(&device.description) // Keep the earlier description, because a container exporter does not describe the device.
+		device.time = t
+	}
 	if description != device.description {
 		device.description = cloneDescription(&description)
 	}
 	device.current, device.seen = now, now
-	if !d.HoldersKnown {
+	if !d.HoldersKnown || p.isLate(t, device.heldAt) {
 		return
 	}
+	device.heldAt = t
 	n := 0
 	for _, u := range d.Users {
 		switch {
@@ -104,7 +122,8 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 
 // deleteExpired deletes each device that has not been in a frame for maxAge, unless one of the
 // device's holders still holds another device. If a board in the frame has holders but no
-// instances, deleteExpired also deletes the stored instances of that board.
+// instances, deleteExpired also deletes the stored instances of that board, except instances that a
+// newer frame contained.
 func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(p.devices, func(_ string, d *placedDevice) bool {
@@ -115,7 +134,7 @@ func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 				d.seen = now
 			}
 		}
-		return unpartitioned[d.description.Parent] || now.Sub(d.seen) > p.maxAge
+		return unpartitioned[d.description.Parent] && !p.isLate(f.Time, d.time) || now.Sub(d.seen) > p.maxAge
 	})
 }
 

@@ -73,6 +73,41 @@ func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) 
 	}
 }
 
+// Frames can arrive out of order, for example after an agent sends a batch again.
+func TestALateFrameDoesNotReplaceNewerHolders(t *testing.T) {
+	a, b := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c")
+	type frame struct {
+		time    int64 // The time is in seconds.
+		devices []*gpudata.DeviceFrame
+	}
+	one := func(d ...*gpudata.DeviceFrame) []*gpudata.DeviceFrame { return d }
+	swapped := one(heldDevice("GPU-1", b), heldDevice("GPU-2", a))
+	for name, tc := range map[string]struct {
+		frames []frame
+		want   string // want is the device of the process of pod a, or empty if the device is unknown.
+	}{
+		"in order": {[]frame{{100, one(heldDevice("GPU-1", a), heldDevice("GPU-2", b))}, {130, swapped}}, "GPU-2"},
+		"late":     {[]frame{{130, swapped}, {100, one(heldDevice("GPU-1", a), heldDevice("GPU-2", b))}}, "GPU-2"},
+		"late, but the newer holders are unknown": {
+			[]frame{{130, one(heldDevice("GPU-1"), heldDevice("GPU-2"))}, {100, one(heldDevice("GPU-1", a), heldDevice("GPU-2", b))}}, "GPU-1",
+		},
+		"late, with another device": {[]frame{{130, one(heldDevice("GPU-2", b))}, {100, one(heldDevice("GPU-1", a))}}, "GPU-1"},
+		"late, before the board was partitioned": {
+			[]frame{{130, one(heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", b))}, {100, one(heldDevice("GPU-1", a))}}, "GPU-1/gi1",
+		},
+		"a clock that was set back": {[]frame{{1000, swapped}, {100, one(heldDevice("GPU-1", a), heldDevice("GPU-2", b))}}, "GPU-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPlacement(2 * time.Minute)
+			for _, f := range tc.frames {
+				p.StoreFrame(time.Unix(10_000, 0), &gpudata.Frame{Place: node1, Time: f.time * int64(time.Second), Devices: f.devices})
+			}
+			at, _ := p.FindDevice(&gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
+			assert.Equal(t, tc.want, at.ID)
+		})
+	}
+}
+
 // The frame contains one board with two instances, and two boards without instances.
 func TestAProcessIsPlacedByTheAttributesOfItsExporter(t *testing.T) {
 	a, b, c := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c"), podHolder("c", "uid-c", "c")
