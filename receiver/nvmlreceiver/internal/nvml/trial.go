@@ -141,7 +141,7 @@ func try(candidates []string) (string, error) {
 	case what != resultTrying:
 		return "", nil
 	}
-	how := err.Error()
+	how := child.ProcessState.String() // err is nil if the library ended the process with the status 0
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
 		if name := signalName.Find(ended.Stderr); name != nil {
 			how = string(name)

@@ -3,7 +3,8 @@
 // file was replaced. The script has these lines:
 //
 //   init rc=9 ms=20               nvmlInit takes 20 ms and fails with code 9
-//   init crash=segv               nvmlInit ends the process: segv, abort, exit
+//   init crash=segv text=x        nvmlInit writes a line to stdout, and ends the process: segv,
+//                                 abort, exit (status=N, 3 by default)
 //   driver version=580.95.05      the driver's version; the default is 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power limit energy temp
@@ -161,9 +162,13 @@ static int read_script(void) {
         if (!strncmp(line, "init ", 5)) {
             rc = (int)number(line, "rc", 0);
             init_ms = (long)number(line, "ms", 0);
+            if (get(line, "text", text, sizeof text)) {
+                puts(text);
+                fflush(stdout);
+            }
             if (get(line, "crash", text, sizeof text)) {
                 if (text[0] == 'a') abort();
-                if (text[0] == 'e') exit(3);
+                if (text[0] == 'e') exit((int)number(line, "status", 3));
                 *(volatile int *)8 = 1;
             }
         } else if (!strncmp(line, "driver ", 7)) {
