@@ -32,8 +32,8 @@ import (
 // process are the library candidates.
 const trialName = "libnvidia-ml-trial"
 
-// Before the child process loads a candidate, it prints a line with the candidate. Finally, the
-// child process prints a line with the result.
+// Before the child process loads a candidate, it writes a line with the candidate to a pipe to the
+// parent process. Finally, the child process writes a line with the result.
 const (
 	resultTrying    = "trying"
 	resultReturned  = "answered" // Followed by the file name; nvmlInit returned, either with success or with an error.
@@ -51,7 +51,14 @@ func init() {
 	if len(os.Args) == 0 || os.Args[0] != trialName {
 		return
 	}
-	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
+	// Stdout is the pipe to the parent process. Redirect stdout to stderr, so that text from the
+	// library does not get into the pipe.
+	pipe, err := unix.FcntlInt(uintptr(syscall.Stdout), unix.F_DUPFD_CLOEXEC, 0)
+	if err = errors.Join(err, unix.Dup3(syscall.Stderr, syscall.Stdout, 0)); err != nil {
+		syscall.Exit(1)
+	}
+	out := os.NewFile(uintptr(pipe), "pipe")
+	say := func(what, of string) { fmt.Fprintf(out, "%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
 	l, file, err := first(os.Args[1:], func(candidate string) { say(resultTrying, candidate) })
 	if err == nil {
 		_ = l.Close() // Ignore the error, because it will occur again when the parent process uses the library.

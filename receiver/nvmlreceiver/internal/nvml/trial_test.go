@@ -18,6 +18,8 @@ func TestReceiverSurvivesALibraryThatCrashes(t *testing.T) {
 	stub := nvmltest.Build(t)
 	for how, want := range map[string]string{
 		"crash=segv": "SIGSEGV", "crash=abort": "SIGABRT", "crash=exit": "exit status 3", "crash=exit status=0": "exit status 0",
+		// the library also writes to stdout
+		"text=failed crash=segv": "SIGSEGV", "text=answered crash=abort": "SIGABRT", "text=none crash=exit": "exit status 3",
 	} {
 		t.Run(how, func(t *testing.T) {
 			stub.Script(t, "init "+how+"\n")
