@@ -71,6 +71,34 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	}, xids(t, c, m), "the error of an unknown instance belongs to the board")
 }
 
+// On a board with slow calls, the collector first assumes that the instances are the same as before.
+// When the collector notices that the board was repartitioned, only the new instances remain.
+func TestErrorIsAttributedToTheNewInstanceAfterABoardIsRepartitioned(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2, 3, 4, 5, 6, 7)
+	c := watching(m)
+	for i := range board.migs {
+		m.mig(board, i).slow = time.Second
+	}
+	xids(t, c, m)
+	for i := range board.migs {
+		d := m.mig(board, i)
+		d.uuid, d.slow = d.uuid+"-new", 0
+	}
+	xids(t, c, m)
+	m.happen(0, 63)
+	want := []string{"GPU-1 xid_63 = 1 in 15"}
+	for id := range uint32(7) {
+		m.queue = append(m.queue, nvml.XIDEvent{Instance: id + 1, Code: 43})
+		want = append(want, fmt.Sprintf("GPU-1/gi%d xid_43 = 1 in 15", id+1))
+	}
+	assert.Equal(t, want, xids(t, c, m))
+	for i := range want {
+		want[i] = strings.Replace(want[i], "in 15", "in 30", 1)
+	}
+	assert.Equal(t, want, xids(t, c, m), "the errors are still counted")
+}
+
 // XID 79 means that the GPU is no longer accessible. Therefore, all later calls for this GPU fail.
 func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}

@@ -69,7 +69,9 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 		}
 		m.migs = nil // the board has been repartitioned
 		for i := range r.instances {
-			r.instances[i].gpm.at = time.Time{}
+			in := &r.instances[i]
+			in.gpm.at = time.Time{}
+			delete(r.current, instanceKey(in.device.ID, in.uuid))
 		}
 	}
 }
@@ -120,7 +122,7 @@ func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 		in := &r.instances[i]
 		d := instanceOf(m.device, in.id)
 		d.MIGUUID = in.uuid
-		in.deviceCache = r.cached(d.ID + " " + in.uuid)
+		in.deviceCache = r.cached(instanceKey(d.ID, in.uuid))
 		if d.Profile = in.profile; !in.named {
 			d.Profile = in.device.Profile
 		}
@@ -198,6 +200,9 @@ func (r *reader) instance(id uint32) *instance {
 	}
 	return nil
 }
+
+// instanceKey returns the key of the cached state of an instance.
+func instanceKey(id, uuid string) string { return id + " " + uuid }
 
 func instanceOf(board *Device, id uint32) Device {
 	text := strconv.FormatUint(uint64(id), 10)
