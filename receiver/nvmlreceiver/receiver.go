@@ -93,6 +93,9 @@ type nvmlReceiver struct {
 	deviceFound bool    // Whether an NVIDIA device has been found.
 	lastOutcome outcome // The last outcome that was logged.
 
+	interval time.Duration // The interval between the last collection and the next one.
+	retry    time.Duration // The interval after the next crash.
+
 	// Two contexts are needed, because Shutdown stops the collection loop immediately, but allows
 	// the next consumer to receive data until Shutdown stops waiting.
 	stop          context.CancelFunc
@@ -135,6 +138,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,
+		retry:        retryInterval,
 	}, nil
 }
 
@@ -222,24 +226,28 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
-	retry := retryInterval // how long to wait after the next crash
 	for {
 		select {
 		case <-running.Done():
 			return
 		case <-timer.C:
 		}
-		interval := r.cfg.CollectionInterval
-		if result := r.collect(consuming); result == outcomeCrashed {
-			interval, retry = retry, min(2*retry, maxRetryInterval)
-		} else if retry = retryInterval; result.waits {
-			interval = retryInterval
-		}
+		r.collect(consuming)
 		componenthelper.ReleasePages(time.Now())
-		skipped := int64(time.Since(due) / interval)
+		skipped := int64(time.Since(due) / r.interval)
 		r.telemetry.ReceiverNvmlCollectionsSkipped.Add(consuming, skipped)
-		due = due.Add(time.Duration(skipped+1) * interval)
+		due = due.Add(time.Duration(skipped+1) * r.interval)
 		timer.Reset(time.Until(due))
+	}
+}
+
+// setInterval sets the interval that follows a collection with the given outcome.
+func (r *nvmlReceiver) setInterval(result outcome) {
+	r.interval = r.cfg.CollectionInterval
+	if result == outcomeCrashed {
+		r.interval, r.retry = r.retry, min(2*r.retry, maxRetryInterval)
+	} else if r.retry = retryInterval; result.waits {
+		r.interval = retryInterval
 	}
 }
 
@@ -254,6 +262,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 		componenthelper.ReportStatus(r.host, errors.New("NVML does not respond"))
 	})
 	points, result, err := r.read()
+	r.setInterval(result)
 	if !stuck.Stop() {
 		r.lastOutcome = outcome{} // Log the outcome even if it is the same as before.
 	}
@@ -364,7 +373,7 @@ func (r *nvmlReceiver) reportOutcome(result outcome, err error) {
 		fields = append(fields, zap.String("sys_root", r.cfg.SysRoot))
 	}
 	if result.waits {
-		fields = append(fields, zap.Duration("retry_after", retryInterval))
+		fields = append(fields, zap.Duration("retry_after", r.interval))
 	}
 	r.settings.Logger.Log(level, result.text, fields...)
 	componenthelper.ReportStatus(r.host, err)

@@ -237,6 +237,31 @@ func TestCrashingLibraryIsRetriedLessOften(t *testing.T) {
 	})
 }
 
+// If a collection takes so long that the receiver logs a warning, the receiver logs its outcome
+// again.
+func TestLoggedRetryTimeIsTheIntervalUntilTheNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := &fakeLibrary{script: script{opening: nvml.ErrCrashed}}
+		f := started(t, unchanged, func(path string) (library, error) {
+			time.Sleep(35 * time.Second)
+			return lib.open(path)
+		})
+		retries := func() (list []time.Duration) {
+			for _, entry := range f.logs.TakeAll() {
+				if wait, ok := entry.ContextMap()["retry_after"]; ok {
+					list = append(list, wait.(time.Duration))
+				}
+			}
+			return list
+		}
+		pass((1+2+4+8+16)*time.Minute + 40*time.Second)
+		assert.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 16 * time.Minute}, retries())
+		lib.set(script{opening: nvml.ErrDriverNotLoaded})
+		pass(17 * time.Minute)
+		assert.Equal(t, []time.Duration{time.Minute, time.Minute}, retries())
+	})
+}
+
 // closeCounter is a fake library that counts how often it was opened and closed.
 type closeCounter struct {
 	*fakeLibrary
