@@ -620,6 +620,19 @@ func TestRepartitionedBoardIsDetected(t *testing.T) {
 	})
 }
 
+// A process without an ID cannot be told apart from other processes, and its samples would look like
+// samples of the device.
+func TestProcessWithoutAnIDIsDropped(t *testing.T) {
+	m := &machine{}
+	processes := []nvml.Process{{PID: 0, Memory: 5, GPUInstance: 7}, {PID: 9, Memory: 1, GPUInstance: 7}}
+	m.board("GPU-1").processes[nvml.Compute] = processes
+	m.board("GPU-2", 7).processes[nvml.Compute] = processes
+	c := collector(m)
+	assert.Equal(t, []string{"GPU-1 pid 9 = 1", "GPU-2/gi7 pid 9 = 1"}, collected(t, c, m, signal.ProcessGPUMemoryUsage))
+	assert.EqualValues(t, 2, c.Stats().ValuesDropped)
+	assert.Empty(t, rendered(c.points, signal.GPUProcessCount), "the number of processes is unknown")
+}
+
 func TestProcessOnAnUnknownInstanceRevealsANewLayout(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2, 3)
