@@ -126,7 +126,7 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		if in.CanAdd(g.series[at]) {
 			in.Add(g.series[at], f.Time, sample.Start, v)
 		} else {
-			g.series[at] = r.resolve(in, f.Time, v, s, sample)
+			g.setSeries(at, r.resolve(in, f.Time, v, s, sample))
 		}
 	}
 	if len(g.kinds) > kindsBefore {
@@ -219,6 +219,18 @@ func (g *group) indexOf(i int, s *gpudata.Sample) int {
 	}
 	g.kinds, g.series = append(g.kinds, sampleKind{s.Metric, s.Own, s.More}), append(g.series, nil)
 	return len(g.kinds) - 1
+}
+
+// setSeries stores the handle of the kind with the given index. Kinds that differ only in
+// attributes that describe samples have the same series. The engine uses the attributes of the
+// sample that was last resolved, so setSeries removes the handles of the other kinds.
+func (g *group) setSeries(at int, s *window.Series) {
+	for i := range g.kinds {
+		if g.kinds[i].metric == g.kinds[at].metric && g.kinds[i].own == g.kinds[at].own {
+			g.series[i] = nil
+		}
+	}
+	g.series[at] = s
 }
 
 func (k *sampleKind) matches(metric *signal.Metric, own string, more []gpudata.Attr) bool {

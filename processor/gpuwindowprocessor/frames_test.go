@@ -22,6 +22,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
+// sources contains attributes that describe only a sample of a series.
+var sources = [][]gpudata.Attr{
+	nil, {{Key: signal.PowerSource, Value: "sm_active"}}, {{Key: signal.PowerSource, Value: "slices"}, {Key: signal.PowerEstimated, Value: true}},
+}
+
 // randomFrame returns a random frame of a node at the current time. From frame to frame, devices
 // appear and disappear, devices are held by different containers, descriptions change, and counters
 // are reset.
@@ -56,6 +61,10 @@ func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 		add(signal.GPUClockEventActive, "sw_power_cap", 0, float64(r.IntN(2)))
 		add(signal.GPUClockEventActive, "hw_thermal", 0, float64(r.IntN(2)))
 		add(signal.HwErrors, "xid_31", f.Time-int64(time.Hour), float64(r.IntN(3)))
+		if d.Parent != "" && r.IntN(8) > 0 {
+			source := sources[r.IntN(len(sources))]
+			d.Samples.Add(gpudata.Sample{Metric: signal.GPUInstancePower, Value: float64(r.IntN(100)), More: source})
+		}
 		for _, pod := range []string{"a", "b"} {
 			if r.IntN(3) > 0 {
 				continue
