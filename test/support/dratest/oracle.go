@@ -245,11 +245,12 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 	if len(holders) > 0 {
 		return true, w.unique(holders)
 	}
-	missing := w.doubt(listed)
+	dynamic := len(listed) > 0
+	missing := w.doubt(slices.DeleteFunc(listed, func(e entry) bool { return w.podOf(e).ended }))
 	switch {
 	case w.Kubelet && missing.about(id):
 		return false, nil
-	case len(listed) > 0:
+	case dynamic:
 		return true, nil // the kubelet lists devices of DRA drivers, but not this device
 	case !w.Claims || w.doubt(reserved).about(id):
 		return false, nil

@@ -9,8 +9,8 @@ import (
 )
 
 // addListing adds the holders in the kubelet's response. The unmatched result contains the kinds of
-// devices that unmatched IDs might refer to. The dynamic result is true if the kubelet lists a DRA
-// device that might be an NVIDIA GPU.
+// devices that unmatched IDs of pods that have not ended might refer to. The dynamic result is true
+// if the kubelet lists a DRA device that might be an NVIDIA GPU.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -48,8 +48,10 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 			device := draDevice(&d.Allocation)
 			id, reason := b.join.draDeviceID(device)
 			if reason != Joined {
-				b.unmatched[rawDRA(device)] = reason
-				unmatched.add(reason, b.join.slices[device].Kind)
+				if !ended {
+					b.unmatched[rawDRA(device)] = reason
+					unmatched.add(reason, b.join.slices[device].Kind)
+				}
 				continue
 			}
 			holding := h
@@ -99,6 +101,9 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 		if reason == Joined {
 			add(id, h.with(d), true)
 			continue
+		}
+		if !h.At(b.sources.Listing.Time) {
+			continue // The pod has ended.
 		}
 		b.unmatched[d.Raw] = reason
 		unmatched.add(reason, "")

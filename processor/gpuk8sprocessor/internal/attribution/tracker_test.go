@@ -105,6 +105,40 @@ func TestAnAllocatedDeviceWithoutAScrapeIsCounted(t *testing.T) {
 	assert.Zero(t, notScraped(), "the device is not allocated any more")
 }
 
+// Before Kubernetes 1.34, the kubelet also lists the devices of completed pods.
+func TestAnUnmatchedDeviceOfAnEndedPodDoesNotMakeOtherDevicesUnknown(t *testing.T) {
+	const board, other = "GPU-2c1f1b4e-0000-0000-0000-000000000001", "GPU-2c1f1b4e-0000-0000-0000-000000000002"
+	unknown := exporters.PluginID(board + "-3") // The format is unknown.
+	for name, job := range map[string]ContainerResources{
+		"the ID of a device plugin":          container("job", unknown),
+		"a DRA device that is in no slice":   claimed("job", dra("c", "gpu-9")),
+		"both an ID and an identified board": {Namespace: "ns", Pod: "job", Container: "c", Devices: []catalogue.PluginID{unknown, gpu(board)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTestTracker()
+			tr.StoreDevices(at(0), devices(board, other))
+			s := listing(10, job)
+			s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "job", UID: "uid-job"}}
+			tr.Update(at(10), s)
+			assert.Equal(t, Decision{}, decided(tr, other, 10), "the running pod might hold the device")
+			assert.NotEqual(t, [NumReasons]int{}, tr.Stats().Unattributed)
+
+			s.Pods = []Pod{{Namespace: "ns", Name: "job", UID: "uid-job", Ended: true}}
+			tr.Update(at(20), s)
+			assert.Equal(t, Decision{}, decided(tr, other, 20), "the kubelet responded before the pod ended")
+
+			s.Listing.Time = nanos(30)
+			tr.Update(at(30), s)
+			for _, id := range []string{board, other} {
+				assert.Equal(t, Decision{HoldersKnown: true}, decided(tr, id, 30), "nobody holds %s", id)
+				assert.Equal(t, Decision{}, decided(tr, other, 19), "the pod was running")
+			}
+			assert.Zero(t, tr.Stats().Unattributed)
+			assert.Empty(t, tr.Stats().UnknownIDs)
+		})
+	}
+}
+
 func TestNoHolderStaysValidForTheGraceAfterTheLastAnswer(t *testing.T) {
 	tr := newTestTracker()
 	tr.StoreDevices(at(5), devices("GPU-1", "GPU-2"))
