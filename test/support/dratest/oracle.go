@@ -246,7 +246,7 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 		return true, w.unique(holders)
 	}
 	dynamic := len(listed) > 0
-	missing := w.doubt(slices.DeleteFunc(listed, func(e entry) bool { return w.podOf(e).ended }))
+	missing := w.doubt(slices.DeleteFunc(listed, func(e entry) bool { return w.podOf(e).ended || w.admin(w.podOf(e), e) }))
 	switch {
 	case w.Kubelet && missing.about(id):
 		return false, nil

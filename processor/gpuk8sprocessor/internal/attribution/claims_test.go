@@ -124,6 +124,35 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 	}
 }
 
+// A monitoring agent can have administrative access to all devices, including devices that cannot
+// be identified.
+func TestAnUnmatchedDeviceThatAClaimOnlyObservesDoesNotMakeOtherDevicesUnknown(t *testing.T) {
+	observed := dra("monitor", "gpu-9") // The device is in no slice.
+	admin := observed
+	admin.Admin = true
+	for name, tt := range map[string]struct {
+		pod    string
+		claims []ClaimedDevice
+		known  bool
+	}{
+		"a claim with administrative access":           {"agent", []ClaimedDevice{admin}, true},
+		"a claim without administrative access":        {"agent", []ClaimedDevice{observed}, false},
+		"an unread claim of a monitoring agent":        {"nvidia-dcgm-dra-x", nil, true},
+		"an unread claim of another pod":               {"agent", nil, false},
+		"a monitoring agent's claim to its own device": {"nvidia-dcgm-dra-x", []ClaimedDevice{observed}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTestTracker()
+			tr.StoreDevices(at(0), devices("GPU-1"))
+			s := withClaims(tt.claims)
+			s.Listing = listing(10, claimed(tt.pod, observed)).Listing
+			tr.Update(at(10), s)
+			assert.Equal(t, Decision{HoldersKnown: tt.known}, decided(tr, "GPU-1", 10))
+			assert.Equal(t, tt.known, tr.Stats().Unattributed == [NumReasons]int{})
+		})
+	}
+}
+
 // sharedGPU0 adds the device gpu-0 to the given sources. The device can be allocated to several
 // claims.
 func sharedGPU0(s Sources) Sources {

@@ -9,8 +9,9 @@ import (
 )
 
 // addListing adds the holders in the kubelet's response. The unmatched result contains the kinds of
-// devices that unmatched IDs of pods that have not ended might refer to. The dynamic result is true
-// if the kubelet lists a DRA device that might be an NVIDIA GPU.
+// devices that unmatched IDs might refer to. Unmatched IDs do not count if the pod has ended, or
+// only observes the device. The dynamic result is true if the kubelet lists a DRA device that might
+// be an NVIDIA GPU.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -46,18 +47,18 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 			}
 			dynamic = true
 			device := draDevice(&d.Allocation)
-			id, reason := b.join.draDeviceID(device)
-			if reason != Joined {
-				if !ended {
-					b.unmatched[rawDRA(device)] = reason
-					unmatched.add(reason, b.join.slices[device].Kind)
-				}
-				continue
-			}
 			holding := h
 			holding.raw = rawDRA(device)
 			var admin, read bool
 			holding.Allocation, admin, read = b.allocation(d, &h.Holder)
+			id, reason := b.join.draDeviceID(device)
+			if reason != Joined {
+				if !admin && !ended {
+					b.unmatched[holding.raw] = reason
+					unmatched.add(reason, b.join.slices[device].Kind)
+				}
+				continue
+			}
 			if !admin && !ended {
 				claims[id] = claims[id].add(d, read, b.join.slices[device].Shared)
 			}
