@@ -246,13 +246,14 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 		return true, w.unique(holders)
 	}
 	dynamic := len(listed) > 0
-	missing := w.doubt(slices.DeleteFunc(listed, func(e entry) bool { return w.podOf(e).ended || w.admin(w.podOf(e), e) }))
+	ended := func(e entry) bool { return w.podOf(e).ended }
+	missing := w.doubt(slices.DeleteFunc(listed, func(e entry) bool { return ended(e) || w.admin(w.podOf(e), e) }))
 	switch {
 	case w.Kubelet && missing.about(id):
 		return false, nil
 	case dynamic:
 		return true, nil // the kubelet lists devices of DRA drivers, but not this device
-	case !w.Claims || w.doubt(reserved).about(id):
+	case !w.Claims || w.doubt(slices.DeleteFunc(reserved, ended)).about(id):
 		return false, nil
 	}
 	return w.advertised(id), nil

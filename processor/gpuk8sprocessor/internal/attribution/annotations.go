@@ -22,7 +22,7 @@ func (b *builder) addAssignments() {
 				d := &a.Assigned[j]
 				id, reason := b.join.pluginDeviceID(&d.PluginID)
 				if reason != Joined {
-					b.addDisputed(a, reason, d.Raw)
+					b.addDisputed(a, reason, "", d.Raw)
 					continue
 				}
 				holding := h.with(&d.PluginID)
@@ -30,7 +30,7 @@ func (b *builder) addAssignments() {
 				b.addAssigned(id, holding)
 			}
 			if a.Unread {
-				b.addDisputed(a, UnknownID, "annotation of "+k.namespace+"/"+k.name)
+				b.addDisputed(a, UnknownID, "", "annotation of "+k.namespace+"/"+k.name)
 			}
 		}
 	}
@@ -42,13 +42,13 @@ func (b *builder) addAssignments() {
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.IsKnown() {
 		if b.sources.Listing.State == kube.Off {
-			b.addDisputed(a, UnknownID, "reservation of "+h.Namespace+"/"+h.Pod)
+			b.addDisputed(a, UnknownID, "", "reservation of "+h.Namespace+"/"+h.Pod)
 		}
 		return
 	}
 	id, reason := b.join.pluginDeviceID(&a.Reserved)
 	if reason != Joined {
-		b.addDisputed(a, reason, a.Reserved.Raw)
+		b.addDisputed(a, reason, "", a.Reserved.Raw)
 		return
 	}
 	members := b.groupMembers(h)
@@ -94,13 +94,13 @@ func (b *builder) addAssigned(id string, h Holding) {
 
 // addDisputed records that a device was assigned to a pod but cannot be identified. As long as the
 // pod holds the unidentified device, a device does not count as free if it could be the
-// unidentified device.
-func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
+// unidentified device. The kind is the device's kind in its slice, or "" if the kind is unknown.
+func (b *builder) addDisputed(a *podLife, reason Reason, kind, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason
 	}
 	var kinds deviceKinds
-	kinds.add(reason, "")
+	kinds.add(reason, kind)
 	if kinds.boards {
 		b.disputed.boards = max(b.disputed.boards, a.heldUntil())
 	}

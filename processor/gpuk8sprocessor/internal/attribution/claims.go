@@ -20,11 +20,11 @@ func (b *builder) isGPU(a *gpudata.Allocation) bool {
 }
 
 // addClaims adds the holders of devices that are allocated to ResourceClaims. Devices that the
-// kubelet lists are skipped. The unmatched result contains the kinds of devices that unmatched
-// allocations might refer to.
-func (b *builder) addClaims() (unmatched deviceKinds) {
+// kubelet lists are skipped. The dynamic parameter is true if the kubelet lists a DRA device that
+// might be an NVIDIA GPU.
+func (b *builder) addClaims(dynamic bool) {
 	if b.sources.ClaimsState == kube.Off {
-		return deviceKinds{}
+		return
 	}
 	claimed := map[string]bool{} // claimed contains the devices to which addClaims has added claims.
 	for i := range b.sources.Claims {
@@ -35,10 +35,7 @@ func (b *builder) addClaims() (unmatched deviceKinds) {
 		device := draDevice(&c.Allocation)
 		id, reason := b.join.draDeviceID(device)
 		if reason != Joined {
-			if b.isUsedOnNode(c) {
-				b.unmatched[rawDRA(device)] = reason
-				unmatched.add(reason, b.join.slices[device].Kind)
-			}
+			b.addUnmatchedClaim(c, reason, dynamic)
 			continue
 		}
 		e := b.entry(id)
@@ -53,7 +50,6 @@ func (b *builder) addClaims() (unmatched deviceKinds) {
 			b.addReservedPod(c, id, p)
 		}
 	}
-	return unmatched
 }
 
 // addReservedPod adds a pod in the claim's reservedFor list as a holder of the claim's device.
@@ -80,10 +76,21 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	}
 }
 
-// isUsedOnNode reports whether a pod on this node uses the claim. If only pods on other nodes use a
-// claim, the claim is irrelevant.
-func (b *builder) isUsedOnNode(c *ClaimedDevice) bool {
-	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
+// addUnmatchedClaim records that a claim's device cannot be identified. Pods on other nodes, and
+// pods that have ended, do not hold the device. If the kubelet lists DRA devices but does not list
+// a claim, no pod uses the claim yet, so other devices can count as free.
+func (b *builder) addUnmatchedClaim(c *ClaimedDevice, reason Reason, dynamic bool) {
+	device := draDevice(&c.Allocation)
+	for _, p := range c.ReservedFor {
+		pod := b.pods.find(p.Namespace, p.Pod, p.UID)
+		switch {
+		case pod == nil:
+		case !dynamic:
+			b.addDisputed(pod, reason, b.join.slices[device].Kind, rawDRA(device))
+		case pod.heldUntil() == forever:
+			b.unmatched[rawDRA(device)] = reason
+		}
+	}
 }
 
 func rawDRA(d DRADevice) string { return d.Driver + "/" + d.Pool + "/" + d.Device }

@@ -59,6 +59,27 @@ func TestAnEndedPodReleasesItsClaimedDeviceBeforeTheClaimIsUpdated(t *testing.T)
 	assert.Equal(t, Decision{HoldersKnown: true}, decided(tr, "GPU-1", 20), "nobody holds it")
 }
 
+// A claim that is reserved for a PodGroup stays reserved after one of the group's pods has ended.
+func TestAnUnmatchedClaimOfAnEndedPodDoesNotMakeOtherDevicesUnknown(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		tr := newTestTracker()
+		tr.StoreDevices(at(0), devices("GPU-1"))
+		s := withClaims([]ClaimedDevice{reservedFor("c", "gpu-9", "a", "elsewhere")}, "a") // The device is in no slice.
+		tr.Update(at(10), s)
+		assert.Equal(t, Decision{}, decided(tr, "GPU-1", 10), "the pod might hold the device")
+		assert.Equal(t, 1, tr.Stats().Unattributed[NoSlice])
+
+		s.Pods = nil
+		if !deleted {
+			s.Pods = []Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Ended: true}}
+		}
+		tr.Update(at(20), s)
+		assert.Equal(t, Decision{}, decided(tr, "GPU-1", 19))
+		assert.Equal(t, Decision{HoldersKnown: true}, decided(tr, "GPU-1", 20), "nobody holds it")
+		assert.Zero(t, tr.Stats().Unattributed)
+	}
+}
+
 func TestAReservationForAPodThatIsNotOnTheNodeHoldsNothing(t *testing.T) {
 	tr := newTestTracker()
 	tr.StoreDevices(at(0), devices("GPU-1"))

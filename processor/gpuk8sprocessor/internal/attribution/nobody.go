@@ -31,7 +31,7 @@ func (d *deviceKinds) add(r Reason, kind string) {
 // dynamic parameter is true if the kubelet lists a DRA device that might be an NVIDIA GPU. Other
 // vendors' devices are never marked as having no holder, because the processor knows all
 // allocations only for NVIDIA devices. For boards that have instances, see [Entry.Cut].
-func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
+func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
 		if id, reason := b.join.draDeviceID(d); reason == Joined {
@@ -45,9 +45,6 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 			continue
 		}
 		instance := d.Parent != ""
-		if unmatchedClaims.includes(instance) {
-			continue
-		}
 		e.after = b.disputed.boards
 		if instance {
 			e.after = b.disputed.instances

@@ -117,12 +117,9 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 		unmatchedSlices = deviceKinds{true, true}
 	}
 	unmatchedIDs, dynamic := b.addListing()
-	unmatchedClaims := b.addClaims()
-	if dynamic {
-		unmatchedClaims = deviceKinds{} // If the kubelet lists DRA devices but does not list a claim, no pod uses the claim yet.
-	}
+	b.addClaims(dynamic)
 	b.addAssignments()
-	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedClaims, unmatchedSlices)
+	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedSlices)
 	for id, e := range b.t.entries {
 		b.finish(id, e)
 	}
