@@ -484,6 +484,37 @@ func TestServiceIsScrapedIfLocalhostDoesNotRespond(t *testing.T) {
 	})
 }
 
+func TestPagesOfTheProgramAreReleasedAfterScrapes(t *testing.T) {
+	for name, create := range map[string]func(t *testing.T) *fixture{
+		"of a configured endpoint": func(t *testing.T) *fixture {
+			return newFixture(t, []string{"http://10.0.0.9:9401"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
+		},
+		"of a discovered exporter": func(t *testing.T) *fixture {
+			return discovering(t, kubetest.NewClient(exporterPod("dcgm-exporter-x", ownNode, "10.0.0.9")), nil)
+		},
+		"of an exporter that does not respond": func(t *testing.T) *fixture { return discovering(t, nil, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n network
+				n.listen(t, "10.0.0.9:9401", serve(goodBody))
+				f := create(t)
+				var releases []time.Time
+				f.releasePages = func(now time.Time) { releases = append(releases, now.UTC()) }
+				f.start(t, &n)
+				settle()
+				require.NoError(t, f.Shutdown(t.Context()))
+				var scrapes []time.Time
+				for _, md := range f.sink.AllMetrics() {
+					scrapes = append(scrapes, timestamp(md))
+				}
+				require.Len(t, scrapes, 2)
+				assert.Equal(t, scrapes, releases)
+			})
+		})
+	}
+}
+
 func TestCentralCollectorScrapesAllNodesAndSetsTheirNames(t *testing.T) {
 	cluster := func(d *DiscoveryConfig) { d.Scope, d.NodeName = scopeCluster, "" }
 	synctest.Test(t, func(t *testing.T) {

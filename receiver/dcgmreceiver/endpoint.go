@@ -98,7 +98,6 @@ type skippedLines [exposition.NumReasons]int
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
-		componenthelper.ReleasePages(a.start)
 	}
 }
 
@@ -128,9 +127,11 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	return a
 }
 
-// deliver records the result of an attempt and sends the attempt's batch.
+// deliver records the result of an attempt, sends the attempt's batch, and then releases the pages of
+// the program's executable file.
 func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	r := e.receiver
+	defer r.releasePages(a.start)
 	result := outcomeOK
 	if a.failure != nil {
 		result = a.failure.outcome

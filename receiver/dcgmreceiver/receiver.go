@@ -48,6 +48,7 @@ type dcgmReceiver struct {
 	memory        *memoryLimit
 	memoryWarning componenthelper.Trouble // Limits warnings about the memory limit.
 	busyWarning   componenthelper.Trouble // Limits warnings about slow scrapes.
+	releasePages  func(now time.Time)     // This is componenthelper.ReleasePages, except in tests.
 
 	// Two contexts are needed, because Shutdown cancels HTTP requests immediately, but allows the
 	// next consumer to receive data until the context of the Shutdown call ends.
@@ -82,6 +83,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
 		memory:    newMemoryLimit(cfg.MemoryLimit),
+
+		releasePages: componenthelper.ReleasePages,
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))
