@@ -171,17 +171,21 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
 	compressed := strings.EqualFold(encoding, "gzip")
+	var invalidGzip error
 	if compressed {
-		if err := b.gzip.Reset(resp.Body); err != nil {
-			return readError(err, compressed)
-		}
+		invalidGzip = b.gzip.Reset(resp.Body)
 		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// The error message contains the HTTP status and an excerpt of the body, which may explain
-		// the error.
-		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
+		// the error. A body that cannot be decompressed has no excerpt.
+		if invalidGzip == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
+		}
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
+	}
+	if invalidGzip != nil {
+		return readError(invalidGzip, compressed)
 	}
 	if !compressed && encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return failed(outcomeEncoding, "content encoding %q was not requested", encoding)

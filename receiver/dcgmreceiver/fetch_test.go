@@ -56,6 +56,16 @@ func gzipped(body []byte) http.HandlerFunc {
 	}
 }
 
+// gzippedError returns a handler that responds with an HTTP status and a body that it declares as
+// gzip.
+func gzippedError(status int, body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+	}
+}
+
 func TestScrapesThatFail(t *testing.T) {
 	small := func(cfg *Config) { cfg.MaxBodySize = 1 << 10 }
 	for _, tt := range []struct {
@@ -91,6 +101,24 @@ func TestScrapesThatFail(t *testing.T) {
 			},
 			outcome: outcomeHTTPStatus,
 			message: "HTTP status 502 Bad Gateway: bad gateway bad gateway",
+		},
+		{
+			name:    "a status with a gzip body",
+			handler: gzippedError(http.StatusUnauthorized, zipped("Unauthorized\n")),
+			outcome: outcomeHTTPStatus,
+			message: "HTTP status 401 Unauthorized: Unauthorized",
+		},
+		{
+			name:    "a status of a proxy that declares gzip and sends no body",
+			handler: gzippedError(http.StatusServiceUnavailable, nil),
+			outcome: outcomeHTTPStatus,
+			message: "HTTP status 503 Service Unavailable",
+		},
+		{
+			name:    "a status of a proxy that declares gzip and sends text",
+			handler: gzippedError(http.StatusUnauthorized, []byte("Unauthorized\n")),
+			outcome: outcomeHTTPStatus,
+			message: "HTTP status 401 Unauthorized",
 		},
 		{
 			name:    "200 without a body, as during a hot reload",
