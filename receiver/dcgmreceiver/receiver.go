@@ -146,15 +146,17 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages and the nvml source.
-func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
+func (r *dcgmReceiver) startStages(ctx context.Context) error {
 	if r.next == nil { // all pipelines have been created before Start is called
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
-		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, r.cfg.CollectionInterval, &r.outputs); err != nil {
+		stages, err := receiverstages.New(ctx, r.cfg.Stages.Get(), set, r.cfg.CollectionInterval, &r.outputs)
+		if err != nil {
 			return err
 		}
+		r.stages = stages
 		if err := r.stages.Start(ctx, r.status.Part("stages")); err != nil {
 			return err
 		}
@@ -165,13 +167,15 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	if !r.cfg.NVML.HasValue() {
 		return nil
 	}
-	nvml := nvmlreceiver.NewFactory()
-	set.ID = component.NewIDWithName(nvml.Type(), set.ID.Name())
-	set.Logger = set.Logger.With(zap.String("source", nvml.Type().String()))
-	if r.nvml, err = nvml.CreateMetrics(ctx, set, r.cfg.NVML.Get(), r.next); err != nil {
+	factory := nvmlreceiver.NewFactory()
+	set.ID = component.NewIDWithName(factory.Type(), set.ID.Name())
+	set.Logger = set.Logger.With(zap.String("source", factory.Type().String()))
+	nvml, err := factory.CreateMetrics(ctx, set, r.cfg.NVML.Get(), r.next)
+	if err != nil {
 		return fmt.Errorf("nvml: %w", err)
 	}
-	if err = r.nvml.Start(ctx, r.status.Part("nvml")); err != nil {
+	r.nvml = nvml
+	if err := r.nvml.Start(ctx, r.status.Part("nvml")); err != nil {
 		return fmt.Errorf("nvml: %w", err)
 	}
 	return nil
@@ -270,26 +274,18 @@ func (r *dcgmReceiver) newSchedule() schedule {
 
 // Shutdown implements component.Component. Shutdown cancels requests in progress and waits until
 // the scrape loops have ended. If ctx ends before the loops do, Shutdown returns the error from
-// ctx.
+// ctx. If Start failed, Shutdown releases everything that Start opened before it failed.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
-	if r.stopScraping == nil {
-		return nil
+	if r.transport != nil {
+		defer r.transport.CloseIdleConnections()
 	}
-	r.stopScraping()
-	defer r.transport.CloseIdleConnections()
-	defer r.stopConsuming()
-	done := make(chan struct{})
-	go func() {
-		r.loops.Wait()
-		close(done)
-	}()
 	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-		r.stopConsuming()
+	if r.stopScraping != nil {
+		defer r.stopConsuming()
+		err = r.stopLoops(ctx)
+	} else if r.discovery != nil {
+		r.discovery.release() // The loop of discovery, which otherwise releases the caches, was not started.
 	}
 	// Stop the sources before the stages, so that the stages can still send the last data from the
 	// sources.
@@ -300,6 +296,24 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err
+}
+
+// stopLoops stops scraping and waits until the scrape loops have ended. If ctx ends first,
+// stopLoops also stops the next consumer and returns the error from ctx.
+func (r *dcgmReceiver) stopLoops(ctx context.Context) error {
+	r.stopScraping()
+	done := make(chan struct{})
+	go func() {
+		r.loops.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		r.stopConsuming()
+		return ctx.Err()
+	}
 }
 
 // newClient returns the HTTP client and its underlying transport. Shutdown closes idle connections

@@ -35,6 +35,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 var update = flag.Bool("update", false, "write the expected files of golden tests")
@@ -236,6 +237,22 @@ func TestShutdown(t *testing.T) {
 		f := newFixture(t, []string{"http://localhost:9400"}, nil)
 		require.NoError(t, f.Shutdown(t.Context()))
 		require.NoError(t, f.Shutdown(t.Context()))
+	})
+	// In a build without the NVML binding, Start fails after it has acquired the caches and started
+	// the stages.
+	t.Run("after a start that failed before the first scrape", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := discovering(t, kubetest.NewClient(), nil)
+			require.NoError(t, section(t, "stages: {gpu_window: {}}").Unmarshal(f.cfg))
+			f.next = nil
+			require.NoError(t, f.open(t.Context(), f.host))
+			require.NoError(t, f.startStages(t.Context()))
+			require.NotEmpty(t, f.discovery.caches)
+			require.NoError(t, f.Shutdown(t.Context()))
+			require.NoError(t, f.Shutdown(t.Context()))
+			assert.Empty(t, f.discovery.caches)
+			// The test fails if a goroutine of a stage is still running.
+		})
 	})
 	t.Run("cancels a request in progress and records nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
