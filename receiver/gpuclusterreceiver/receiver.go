@@ -121,16 +121,20 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 
 	r.unsubscribe = append(r.unsubscribe, r.store.subscribe(c))
+	changed := componenthelper.NewNotice()
 	for _, k := range kinds {
-		r.unsubscribe = append(r.unsubscribe, c.Subscribe(k, r.stateChanged))
+		r.unsubscribe = append(r.unsubscribe, c.Subscribe(k, func() {
+			r.progress.Notify()
+			changed.Notify()
+		}))
 	}
-	r.stateChanged()
 
 	ctx = context.WithoutCancel(ctx) // The context of Start may be canceled when Start returns.
 	emitting, stopEmitting := context.WithCancel(ctx)
 	electing, stopElection := context.WithCancel(ctx)
 	r.stopEmitting, r.stopElection = stopEmitting, stopElection
 	terms := make(chan *lease.Term)
+	r.emitting.Go(func() { r.reportStates(emitting, changed) })
 	r.emitting.Go(func() { r.run(emitting, terms) })
 	r.electing.Go(func() { r.elect(electing, terms) })
 	return nil
@@ -322,18 +326,26 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host the kinds whose objects cannot be read, for example because the
+// reportStates reports to the host the kinds whose objects cannot be read, for example because the
 // kinds are forbidden or stale. If the API server does not serve an API, or if a kind is still being
-// read without an error, this is not an error. The cache logs errors.
-func (r *clusterReceiver) stateChanged() {
-	r.progress.Notify()
-	var errs []error
-	for _, k := range kinds {
-		if state := r.cache.State(k); state.Failing() {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", k, state.Phase, state.Err))
+// read without an error, this is not an error. The cache logs errors. reportStates reports at the
+// start and after each change, until ctx is done. A single goroutine reads and reports the states of
+// all kinds, so that an old state is not reported after a newer one.
+func (r *clusterReceiver) reportStates(ctx context.Context, changed componenthelper.Notice) {
+	for {
+		var errs []error
+		for _, k := range kinds {
+			if state := r.cache.State(k); state.Failing() {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", k, state.Phase, state.Err))
+			}
+		}
+		r.status.Report("objects", errors.Join(errs...))
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
 		}
 	}
-	r.status.Report("objects", errors.Join(errs...))
 }
 
 // Shutdown implements component.Component. Shutdown releases the lease, so that another replica can

@@ -3,6 +3,7 @@ package gpuclusterreceiver
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -218,6 +220,50 @@ func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) s
 	}
 	require.Len(t, states, 1)
 	return states[0]
+}
+
+// slowError is a throttling error of the API server whose text can be delayed. The informers keep
+// this error unchanged if a watch request returns it.
+type slowError struct{ delay atomic.Pointer[chan struct{}] }
+
+// Status implements apierrors.APIStatus.
+func (*slowError) Status() metav1.Status {
+	return metav1.Status{Reason: metav1.StatusReasonTooManyRequests, Code: http.StatusTooManyRequests}
+}
+
+// Error implements error. If a delay is set, the first call waits until the channel is closed.
+func (e *slowError) Error() string {
+	if delay := e.delay.Swap(nil); delay != nil {
+		<-*delay
+	}
+	return "too many requests"
+}
+
+func TestAnOldStateIsNotReportedAfterANewerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "", corev1.PodPending))
+		reason := &slowError{}
+		var refusing atomic.Bool
+		client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return refusing.Load(), nil, reason })
+		refusing.Store(true)
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+		after(time.Second)
+		assert.Regexp(t, `^pods: \w+: too many requests$`, r.host.Last())
+
+		delay := make(chan struct{})
+		reason.delay.Store(&delay)
+		_, err := client.CoreV1().Nodes().Create(t.Context(), gpuNode("b"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		after(time.Second)
+		require.Nil(t, reason.delay.Load(), "because of the new node, the receiver reads the states")
+		refusing.Store(false)
+		after(2 * time.Minute)
+		require.Equal(t, kube.Synced, r.cache.State(kube.Pods).Phase)
+		close(delay)
+		after(time.Second)
+		assert.Equal(t, "StatusOK", r.host.Last())
+	})
 }
 
 func TestServerWithoutDRAIsNotAnError(t *testing.T) {
