@@ -240,8 +240,18 @@ func withoutUserInfos(texts []URL) []string {
 }
 
 // withoutUserInfo removes the user name and the password from an endpoint, even if the endpoint is
-// not a valid URL.
+// not a valid URL. In a valid endpoint, only the part before the path and the query can contain a
+// user name and a password. In an invalid one, the password may contain any character, so
+// withoutUserInfo removes everything up to the last @.
 func withoutUserInfo(text string) string {
+	if _, err := parseEndpoint(text); err == nil {
+		scheme, rest, _ := strings.Cut(text, "//")
+		authority := rest
+		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+			authority = rest[:end]
+		}
+		return scheme + "//" + rest[strings.LastIndexByte(authority, '@')+1:]
+	}
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {
 		return text

@@ -25,7 +25,23 @@ func TestAPrintedConfigurationHasNoCredentials(t *testing.T) {
 		assert.Contains(t, string(printed), shown)
 		assert.Contains(t, string(printed), "collection_interval: 15s")
 	}
-	assert.Equal(t, "http://[REDACTED]@host", URL("http://user:p@ss@host").String())
-	assert.Equal(t, "http://host/metrics", URL("http://host/metrics").String())
-	assert.Equal(t, "host", URL("user:secret@host").String())
+}
+
+func TestOnlyCredentialsAreRedactedInAURL(t *testing.T) {
+	for text, shown := range map[string]string{
+		"http://host/metrics":                       "http://host/metrics",
+		"http://host/metrics?m=a@b":                 "http://host/metrics?m=a@b",
+		"http://host/nodes/@a":                      "http://host/nodes/@a",
+		"http://host?m=a@b":                         "http://host?m=a@b",
+		"http://user:secret@host":                   "http://[REDACTED]@host",
+		"http://user:p@ss@host":                     "http://[REDACTED]@host",
+		"http://user:secret@host:1/metrics?m=a@b":   "http://[REDACTED]@host:1/metrics?m=a@b",
+		"https://user:sec?ret@host/metrics":         "https://[REDACTED]@host/metrics",
+		"https://user:sec/ret@host/metrics":         "https://[REDACTED]@host/metrics",
+		"https://user:sec#ret@host/metrics":         "https://[REDACTED]@host/metrics",
+		"https://user:secret@host:none/metrics?a=@": "https://[REDACTED]@",
+		"user:secret@host":                          "host",
+	} {
+		assert.Equal(t, shown, URL(text).String(), text)
+	}
 }
