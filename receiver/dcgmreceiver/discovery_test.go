@@ -487,12 +487,17 @@ func TestServiceIsScrapedIfLocalhostDoesNotRespond(t *testing.T) {
 func TestPagesOfTheProgramAreReleasedAfterScrapes(t *testing.T) {
 	for name, create := range map[string]func(t *testing.T) *fixture{
 		"of a configured endpoint": func(t *testing.T) *fixture {
+			t.Helper()
 			return newFixture(t, []string{"http://10.0.0.9:9401"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
 		},
 		"of a discovered exporter": func(t *testing.T) *fixture {
+			t.Helper()
 			return discovering(t, kubetest.NewClient(exporterPod("dcgm-exporter-x", ownNode, "10.0.0.9")), nil)
 		},
-		"of an exporter that does not respond": func(t *testing.T) *fixture { return discovering(t, nil, nil) },
+		"of an exporter that does not respond": func(t *testing.T) *fixture {
+			t.Helper()
+			return discovering(t, nil, nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
