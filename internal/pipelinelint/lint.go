@@ -130,8 +130,8 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// If a component on the path needs another component before it and that other component is not on
-// the path, the missing method reports a problem. If several components need the same missing
+// The missing method reports a problem if a component on the path needs another component before it
+// and that other component is not on the path. If several components need the same missing
 // component, the method reports only the first of them on the path. The method does not report
 // exporters that need samples; see [linter.ends].
 func (l *linter) missing(p path, in input) {

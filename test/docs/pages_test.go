@@ -40,7 +40,7 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-// The page troubleshooting.md must link to every generated page of self-metrics.
+// troubleshooting.md must link to every generated page about self-metrics.
 func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text

@@ -142,7 +142,7 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label(accelerator, "nvidia-l4"), Taint: taint("nvidia.com/gpu", "present"),
 		Monitors: []catalogue.Holder{monitor("dcgm-exporter-7x2kq", "dcgm-exporter")},
-		Source:   "users' scripts and captures in public repositories: label, namespace, DaemonSet and port",
+		Source:   "label, namespace, DaemonSet and port, from users' scripts and recordings in public repositories",
 		Unread:   "Google's manifest with the container's name",
 	},
 	{
