@@ -166,3 +166,25 @@ func TestANodeWithASlowClockIsNotRemoved(t *testing.T) {
 		assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID, 4))
 	})
 }
+
+// A repartitioned board does not expose the XID code of a removed instance again.
+func TestARemovedInstanceDoesNotKeepItsBoardFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+		const (
+			first  = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",GPU_I_ID="1",Hostname="n1"} %d` + "\n"
+			second = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",GPU_I_ID="2",Hostname="n1"} 0` + "\n"
+		)
+		feed(t, p, 10, fmt.Sprintf(first, 0)+second)
+		feed(t, p, 40, fmt.Sprintf(first, 48)+second)
+		at := int64(70)
+		feed(t, p, at, second)
+		assert.Contains(t, lastOf(sink), "hw.state=failed} = 1", "the instance may be missing from only one scrape")
+		for range 152 { // idle devices are removed after an hour, or up to a quarter of an hour later
+			time.Sleep(30 * time.Second)
+			at += 30
+			feed(t, p, at, second)
+		}
+		assert.Contains(t, lastOf(sink), "hw.state=ok} = 1", "the instance was removed because it was idle")
+	})
+}

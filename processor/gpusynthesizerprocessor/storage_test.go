@@ -277,3 +277,21 @@ func TestAFailedBoardRemainsFailedAfterARestart(t *testing.T) {
 	feed(t, p, afterRestart+10, last(0))
 	assert.Contains(t, rendered(sink), "hw.state=ok} = 1")
 }
+
+func TestAMissingCodeOfAnInstanceDoesNotEndTheFailedStateAfterARestart(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	const (
+		first  = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",GPU_I_ID="1",Hostname="n1"} %d` + "\n"
+		second = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",GPU_I_ID="2",Hostname="n1"} 0` + "\n"
+	)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, 10, fmt.Sprintf(first, 0)+second)
+	feed(t, p, 20, fmt.Sprintf(first, 48)+second)
+	require.NoError(t, p.Shutdown(t.Context()))
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, afterRestart, second)
+	assert.Contains(t, rendered(sink), "hw.state=failed} = 1")
+	sink.Reset()
+	feed(t, p, afterRestart+10, fmt.Sprintf(first, 0)+second)
+	assert.Contains(t, rendered(sink), "hw.state=ok} = 1")
+}

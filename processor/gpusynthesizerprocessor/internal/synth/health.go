@@ -12,21 +12,26 @@ import (
 // lostAfter.
 const lostAfter = int64(90 * time.Second)
 
-// health describes the effect of XID errors on a board.
+// health describes the effect of XID errors on a board. For an instance, only the field named open
+// is used.
 type health struct {
 	// failed is true if an error requires a reset and the reset has not happened yet.
 	failed bool
 	// energy is the last value of the board's energy counter. The energy counter is reset when the
 	// driver restarts.
 	energy float64
+	// open is true if the device itself had an error after which the code 0 has not been observed
+	// yet. A missing code does not change open.
+	open bool
 }
 
 // readHealth marks the board as failed if the board or one of its instances has an XID error that
 // only a reset clears. After a reset, readHealth removes the mark. A reset is assumed if the
 // board's energy counter decreased, if a lost board returned, or if the last XID codes of the board
-// and its instances are 0. The result reports whether the mark changed. The before parameter is the
-// time of the previous scrape of the place. Call readHealth before liftXID moves events to the
-// board.
+// and its instances are 0. The last code of an instance that is missing from the scrape counts
+// until the instance is removed. The result reports whether the mark changed. The before parameter
+// is the time of the previous scrape of the place. Call readHealth before liftXID moves events to
+// the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
@@ -36,15 +41,24 @@ func (a *accumulator) readHealth(before int64) (changed bool) {
 		reset = reset || energy < h.energy
 		h.energy = energy
 	}
-	fatal, codes, last := false, false, 0.0
+	fatal, codes := false, false
 	a.eachPart(func(part *accumulator) {
-		fatal = fatal || slices.ContainsFunc(part.events, func(e event) bool { return x.Fatal(e.code) })
-		if code, ok := part.get(x.Code); ok {
-			codes, last = true, max(last, code)
+		failed := slices.ContainsFunc(part.events, func(e event) bool { return x.Fatal(e.code) })
+		code, ok := part.get(x.Code)
+		if failed || ok {
+			part.device.health.open = failed || code != 0
 		}
+		fatal, codes = fatal || failed, codes || ok
 	})
-	h.failed = fatal || h.failed && !reset && (!codes || last != 0)
+	h.failed = fatal || h.failed && !reset && (!codes || a.device.hasOpenError())
 	return h.failed != was
+}
+
+// hasOpenError reports whether the board or any of its known instances has an open error.
+func (d *Device) hasOpenError() bool {
+	return slices.ContainsFunc(d.home.devices, func(o *Device) bool {
+		return (o == d || o.Parent == d) && o.health.open
+	})
 }
 
 // eachPart calls the visit function for the board and for each of its instances.

@@ -115,7 +115,7 @@ func (s *node) restore(stored *storedDevice, newest, now int64) {
 		source: stored.Source, last: stored.Last, since: stored.Since, time: newest,
 		counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
 	}
-	d.health = health{stored.Failed, stored.Energy}
+	d.health = health{failed: stored.Failed, energy: stored.Energy, open: stored.Last != 0}
 	for _, c := range stored.Codes {
 		d.xid.codes = append(d.xid.codes, xidCounter{code: c.Code, start: c.Start, count: c.Count})
 	}
