@@ -30,6 +30,13 @@ func createDefaultConfig() component.Config {
 	return &cfg
 }
 
+// factoryOf returns a factory for a processor that runs only the given section.
+func factoryOf(p *gpuPower) processor.Factory {
+	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability,
+		func(*Config, processor.Settings) (*gpuPower, error) { return p, nil },
+		func(p *gpuPower) (gpudata.Scope, pdatagpu.Functions) { return p.scope, functionsOf(p) })
+}
+
 // functionsOf returns the functions of a processor that runs the section for process lists and then
 // this section.
 func functionsOf(p *gpuPower) pdatagpu.Functions {

@@ -74,7 +74,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 // method does not change existing samples.
 func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	now := time.Now()
-	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), shared: map[string]bool{}}
+	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), observed: map[string]bool{}}
 	for _, f := range b.Frames {
 		if !p.nodes.With(f.Place, now, func(pl *nodeState) { batch.frame(pl, f, now) }) {
 			p.series.Refuse(1)
@@ -91,19 +91,20 @@ type powerBatch struct {
 	*gpuPower
 	stage.ReadCounts
 	frozen [split.NumSources]int64
-	// shared contains the devices in the current frame whose power was divided among holders.
-	shared map[string]bool
+	// observed contains the boards whose measured power is in the current frame.
+	observed map[string]bool
 }
 
 // frame divides the power of every board whose measured power is in the given frame. If the limit
 // on the number of nodes is reached, pl is nil.
 func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
-	clear(p.shared)
+	clear(p.observed)
 	for _, b := range p.boards(f) {
+		p.observed[b.id()] = true
 		p.sharePower(pl, b, f.Time, now)
 	}
 	if pl != nil {
-		p.endFormerHolders(pl, p.shared, f.Time, now)
+		p.endFormerHolders(pl, p.observed, f.Time, now)
 	}
 }
 
@@ -132,26 +133,24 @@ func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time)
 	addSample(&b.frame.Samples, signal.GPUPowerIdle, b.Idle, nil)
 	addSample(&b.frame.Samples, signal.GPUPowerActive, b.Active, nil)
 	addSample(&b.frame.Samples, signal.GPUPowerUnattributed, b.Unattributed, nil)
-	p.users(pl, &b.device, &b.Device, b.Source, t, now)
+	p.users(pl, b, &b.device, &b.Device, b.Source, t, now)
 	for _, i := range b.instances {
 		addSample(&i.frame.Samples, signal.GPUInstancePower, i.Power, powerAttributes(b.Source, i.Estimated))
-		p.users(pl, &i.device, &i.Device, b.Source, t, now)
+		p.users(pl, b, &i.device, &i.Device, b.Source, t, now)
 	}
 }
 
 // users adds the power and energy of the device's holders, and the power of the device's processes.
-func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
+// The device d is the board b or an instance of b.
+func (p *powerBatch) users(pl *nodeState, b *board, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
-		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
+		if e, ok := p.addEnergy(pl, b.id(), d.id(), h, t, now); ok {
 			// Do not add attributes that describe how the power was divided, because the method of
 			// division may have changed since e.Start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
-	}
-	if len(s.Holders) > 0 {
-		p.shared[d.id()] = true
 	}
 	for k := range s.Processes {
 		listed := &s.Processes[k]

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,13 +112,20 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 			point(place, signal.HwPower, b.id, "", "", "", watts)
 		}
 		for _, d := range b.devices {
+			if rapid.IntRange(0, 4).Draw(t, "missing") == 0 {
+				continue
+			}
 			for _, s := range []*signal.Metric{signal.GPUEngineActive, signal.GPUSMActive, signal.GPUDRAMActive} {
 				point(place, s, d.id, d.parent, d.profile, "", ratio.Draw(t, s.Name))
 			}
 			point(place, signal.GPUPipeActive, d.id, d.parent, d.profile, "tensor", ratio.Draw(t, "tensor"))
 			point(place, signal.HwGPUUtilization, d.id, d.parent, d.profile, signal.TaskGeneral, ratio.Draw(t, "utilization"))
 			point(place, signal.GPUProcessCount, d.id, d.parent, d.profile, "", float64(d.processes))
+			unknown := rapid.IntRange(0, 2).Draw(t, "unknown holders") == 0
 			for h := range d.holders {
+				if unknown {
+					break
+				}
 				pod := fmt.Sprintf("%s, k8s.namespace.name=ns, k8s.pod.name=p%d, k8s.pod.uid=u%d, k8s.container.name=c", place, h, h)
 				point(pod, signal.GPUDeviceHolder, d.id, d.parent, d.profile, "", 1)
 				point(pod, signal.HwPower, b.id, "", "", "", watts) // gpu_k8s repeats the board's series for each holder.
@@ -134,7 +142,9 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 }
 
 // For any input, the power values in the output are consistent for every board at every sample
-// time.
+// time. The energy of each board is the sum of its idle energy, its unattributed energy, and the
+// energy of all containers, including containers that are not in the output because they no longer
+// hold the board.
 func TestPowerIsConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawNode(t)
@@ -147,14 +157,25 @@ func TestPowerIsConserved(t *testing.T) {
 			cfg.Weighting = weightingNone
 		}
 		sink := &consumertest.MetricsSink{}
-		p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, sink)
+		section, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
+		require.NoError(t, err)
+		p, err := factoryOf(section).CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, sink)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Shutdown(context.Background())) }()
 
 		energies := map[string]float64{}
-		for seconds, i := 10, 0; i < 3; i++ {
+		energy := map[string]*boardEnergy{}
+		for _, b := range n.boards {
+			energy[b.id] = &boardEnergy{}
+		}
+		seconds := 10
+		for range 4 {
 			require.NoError(t, p.ConsumeMetrics(context.Background(), n.scrape(seconds)))
-			boards := collect(t, sink.AllMetrics()[i], energies)
+			boards := map[string]*sums{}
+			for _, md := range sink.AllMetrics() { // An empty batch has no output.
+				boards = collect(t, md, energies)
+			}
+			sink.Reset()
 			for id, s := range boards {
 				measured, ok := n.measured[fmt.Sprint(seconds, id)]
 				require.True(t, ok, "%s has no power", id)
@@ -166,9 +187,46 @@ func TestPowerIsConserved(t *testing.T) {
 				}
 				assert.LessOrEqual(t, len(s.sources), 1, "all instances of a board use one source")
 			}
+			for id, e := range energy {
+				if measured, ok := n.measured[fmt.Sprint(seconds, id)]; ok {
+					e.add(seconds, measured, boards[id], cfg.MaxGap)
+					assert.InDelta(t, e.total, e.rest+containerEnergy(section, id), 1e-6, "%s at %d s", id, seconds)
+				}
+			}
 			seconds += rapid.IntRange(1, 200).Draw(t, "step")
 		}
 	})
+}
+
+// boardEnergy is the energy of one board up to the newest frame that contains the board's power.
+type boardEnergy struct {
+	seconds         int
+	measured, other float64 // measured and other are in W. other is idle power and unattributed power.
+	total, rest     float64 // total and rest are in J. rest is idle energy and unattributed energy.
+}
+
+// add adds a frame. If the output does not contain the board, because the board's idle power is
+// unknown, s is nil, and the energy until the next frame is not part of any value.
+func (e *boardEnergy) add(seconds int, measured float64, s *sums, maxGap time.Duration) {
+	held := min(float64(seconds-e.seconds), maxGap.Seconds())
+	e.total += e.measured * held
+	e.rest += e.other * held
+	e.seconds, e.measured, e.other = seconds, 0, 0
+	if s != nil {
+		e.measured, e.other = measured, s.idle+s.unattributed
+	}
+}
+
+// containerEnergy returns the energy of all containers on a board and its instances, in J.
+func containerEnergy(p *gpuPower, board string) (joules float64) {
+	p.nodes.Each(func(_ string, pl *nodeState) {
+		for key, e := range pl.energy {
+			if id, _, _ := strings.Cut(key.Device, "/gi"); id == board {
+				joules += e.Joules
+			}
+		}
+	})
+	return joules
 }
 
 // sums contains the sums of the output values for one board at one time.

@@ -51,6 +51,7 @@ type energyKey struct {
 
 type energyState struct {
 	energy.Counter
+	board    string // board is the hw.id of the device's board, or of the device if it is a board.
 	lastSeen time.Time
 }
 
@@ -145,9 +146,9 @@ func (d *device) inUse(s *split.Device) bool {
 	return d.list != nil && (d.list.Count > 0 || len(d.list.Processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
 }
 
-// addEnergy adds the power of a container to the container's energy counter and returns that
-// counter. If the counter cannot be emitted, addEnergy returns false.
-func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
+// addEnergy adds the power of a container on a device to the container's energy counter and returns
+// that counter. If the counter cannot be emitted, addEnergy returns false.
+func (p *gpuPower) addEnergy(pl *nodeState, board, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
 	}
@@ -161,22 +162,26 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
 	}
 	e.lastSeen = now
+	if e.board != board { // Older builds did not store the board of an instance.
+		e.board = strings.Clone(board)
+	}
 	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
 		return nil, false
 	}
 	return e, true
 }
 
-// endFormerHolders sets the power of former holders to 0 at time t. The shared parameter contains
-// the devices whose power was divided among the current holders. Without endFormerHolders, the
-// former holders' last power would continue to count, in addition to the power of the current
-// holders.
-func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int64, now time.Time) {
-	if len(shared) == 0 {
+// endFormerHolders sets the power of former holders to 0 at time t. The observed parameter contains
+// the boards whose measured power is in the frame. All of that power is idle power, unattributed
+// power, or the power of current holders, even if the frame does not name any holder or does not
+// contain the former holder's instance. Without endFormerHolders, the former holders' last power
+// would also continue to count.
+func (p *gpuPower) endFormerHolders(pl *nodeState, observed map[string]bool, t int64, now time.Time) {
+	if len(observed) == 0 {
 		return
 	}
-	for key, e := range pl.energy {
-		if e.Last.Newest < t && e.Watts > 0 && shared[key.Device] {
+	for _, e := range pl.energy {
+		if e.Last.Newest < t && e.Watts > 0 && observed[e.board] {
 			e.Add(t, now, 0, p.cfg.MaxGap)
 		}
 	}

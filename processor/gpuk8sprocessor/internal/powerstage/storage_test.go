@@ -86,6 +86,28 @@ func TestBaselinesAndEnergySurviveACleanRestart(t *testing.T) {
 	assert.NotContains(t, m.Values()["place//n1"], `"energy"`, "while the processor runs")
 }
 
+// The instance is missing from the first sample after the restart.
+func TestEnergyOnAnInstanceIsNotCountedAfterARestartUntilTheContainerIsSeen(t *testing.T) {
+	const instance = "{hw.id=GPU-1/gi1, hw.parent=GPU-1, gpu.mig.profile=1g.10gb}"
+	at := func(time, watts, activity string) string {
+		return time + " {k8s.node.name=n1} hw.power {hw.id=GPU-1} = " + watts + "\n" +
+			time + " {k8s.node.name=n1} gpu.engine.active " + instance + " = " + activity + "\n"
+	}
+	held := func(time string) string {
+		return at(time, "150", "0.5") + time + " {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder " + instance + " = 1"
+	}
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, at("10s", "50", "0")+at("40s", "50", "0")+at("70s", "50", "0"))
+	feed(t, before, held("80s"))
+	require.NoError(t, before.Shutdown(context.Background()))
+
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
+	feed(t, after, "90s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 150")
+	feed(t, after, held("120s"))
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {gpu.mig.profile=1g.10gb, hw.id=GPU-1/gi1, hw.parent=GPU-1} = 1000 J since 1m20s")
+}
+
 func TestAfterACrashBaselinesContinueAndEnergyRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)

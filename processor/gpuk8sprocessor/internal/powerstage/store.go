@@ -31,6 +31,7 @@ type storedBoard struct {
 
 type storedEnergy struct {
 	energyKey
+	Board string `json:"board,omitempty"` // Board is empty for a board.
 	energy.Counter
 }
 
@@ -94,7 +95,7 @@ func (p *gpuPower) restoreNode(pl *nodeState, stored *storedPlace, now time.Time
 		if !p.series.Admit(1) {
 			break
 		}
-		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, lastSeen: now}
+		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, board: cmp.Or(s.Board, s.Device), lastSeen: now}
 	}
 }
 
@@ -159,7 +160,11 @@ func (pl *nodeState) storedBoards() (out []storedBoard) {
 
 func (pl *nodeState) storedEnergy() (out []storedEnergy) {
 	for k, e := range pl.energy {
-		out = append(out, storedEnergy{k, e.Counter})
+		s := storedEnergy{energyKey: k, Counter: e.Counter}
+		if e.board != k.Device {
+			s.Board = e.board
+		}
+		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b storedEnergy) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
