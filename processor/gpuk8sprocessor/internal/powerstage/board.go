@@ -29,7 +29,8 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // unlisted is the number of instances that the frame does not contain.
+	late      bool // late is true if a newer frame with the board's power was already processed.
+	unlisted  int  // unlisted is the number of instances that the frame does not contain.
 }
 
 // instance is a MIG instance of a board.

@@ -117,6 +117,10 @@ func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time)
 	}
 
 	state := p.board(pl, b.id(), now)
+	if state != nil {
+		verdict := state.clock.Observe(t, now, p.cfg.MaxGap)
+		b.late = verdict == gpudata.Behind || verdict == gpudata.Future
+	}
 	b.findUnlisted(state)
 	watts, found := p.baseline(pl, state, b, t)
 	if !found {
@@ -146,7 +150,7 @@ func (p *powerBatch) users(pl *nodeState, b *board, d *device, s *split.Device, 
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
-		if e, ok := p.addEnergy(pl, b.id(), d.id(), h, t, now); ok {
+		if e, ok := p.addEnergy(pl, b, d.id(), h, t, now); ok {
 			// Do not add attributes that describe how the power was divided, because the method of
 			// division may have changed since e.Start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})

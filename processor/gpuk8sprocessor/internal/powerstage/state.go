@@ -40,7 +40,8 @@ type boardState struct {
 	kind idle.Kind
 	// counted is true if the board is included in the counts in gpuPower.kinds.
 	counted      bool
-	maxInstances int // maxInstances is the highest number of instances in any frame.
+	clock        gpudata.Clock // clock tracks the times of the frames with the board's power.
+	maxInstances int           // maxInstances is the highest number of instances in any frame.
 	lastSeen     time.Time
 }
 
@@ -148,22 +149,23 @@ func (d *device) inUse(s *split.Device) bool {
 
 // addEnergy adds the power of a container on a device to the container's energy counter and returns
 // that counter. If the counter cannot be emitted, addEnergy returns false.
-func (p *gpuPower) addEnergy(pl *nodeState, board, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
+func (p *gpuPower) addEnergy(pl *nodeState, b *board, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
 	}
 	key := energyKey{device, h.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
-		if !p.series.Admit(1) {
+		// The power from the time of a late frame is already charged according to a newer frame.
+		if b.late || !p.series.Admit(1) {
 			return nil, false
 		}
 		e = &energyState{}
 		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
 	}
 	e.lastSeen = now
-	if e.board != board { // Older builds did not store the board of an instance.
-		e.board = strings.Clone(board)
+	if e.board != b.id() { // Older builds did not store the board of an instance.
+		e.board = strings.Clone(b.id())
 	}
 	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
 		return nil, false
@@ -175,13 +177,14 @@ func (p *gpuPower) addEnergy(pl *nodeState, board, device string, h *split.Holde
 // the boards whose measured power is in the frame. All of that power is idle power, unattributed
 // power, or the power of current holders, even if the frame does not name any holder or does not
 // contain the former holder's instance. Without endFormerHolders, the former holders' last power
-// would also continue to count.
+// would also continue to count. All former holders get the time t, so that their counters ignore
+// late frames, and detect a clock that was set back.
 func (p *gpuPower) endFormerHolders(pl *nodeState, observed map[string]bool, t int64, now time.Time) {
 	if len(observed) == 0 {
 		return
 	}
 	for _, e := range pl.energy {
-		if e.Last.Newest < t && e.Watts > 0 && observed[e.board] {
+		if observed[e.board] { // Add ignores the current holders, because they already have the time t.
 			e.Add(t, now, 0, p.cfg.MaxGap)
 		}
 	}
