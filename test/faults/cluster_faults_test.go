@@ -301,6 +301,6 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	report(t, result{
 		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, and the other replica is killed later",
 		windows: len(silent) + len(spoke), peak: max(first.peak, second.peak), recovery: max(took, back).Seconds(),
-		held: "the replicas never emit at the same time; recovery is the time of the longer takeover, with a `lease_duration` of 3 s",
+		held: "the replicas never emit at the same time; the recovery time is the duration of the longer takeover, with a `lease_duration` of 3 s",
 	})
 }

@@ -57,9 +57,8 @@ type deviceLists struct {
 	// gap is the time between the two newest lists. lastCounted is the time of the newest list whose
 	// processes were counted.
 	gap, lastCounted int64
-	// reserved is the amount that the device counts toward the limit: 1 plus the length of the
-	// device's longest stored list. Therefore, a list is refused only if it is longer than the
-	// stored lists.
+	// reserved is how much of the limit the device uses: 1 plus the length of the device's longest
+	// stored list. Therefore, a list is refused only if it is longer than the stored lists.
 	reserved int
 }
 
