@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of one exporter.
+// Exporter describes one exporter: its labels, fields, and identity rules.
 type Exporter struct {
 	// Name is the exporter's common name. Vendor is the value of hw.vendor.
 	Name, Vendor string

@@ -29,8 +29,8 @@ const (
 	MaxLabels = 512
 
 	// MaxItems is the maximum size of a body: the number of sample lines, plus the labels of
-	// distinct label sets, plus the distinct names in TYPE lines. A node with 8 GPUs, 56 MIG
-	// instances, and all DCGM fields has less than a tenth of this limit.
+	// distinct label sets, plus the distinct names in TYPE lines. The body for a node with 8
+	// GPUs, 56 MIG instances, and all DCGM fields has less than a tenth of this size.
 	MaxItems = 1 << 18
 )
 

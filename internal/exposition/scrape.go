@@ -18,7 +18,7 @@ const (
 	// ReasonLabelTooLong means that a name is longer than MaxName, or that a label value is longer
 	// than MaxLabelValue.
 	ReasonLabelTooLong
-	// ReasonTimestamp means that the sample's timestamp is outside the honored limits.
+	// ReasonTimestamp means that the sample's timestamp is outside the allowed range.
 	ReasonTimestamp
 
 	// NumReasons is the number of reasons.
