@@ -40,7 +40,7 @@ func TestOnlyOneOfTwoAgentsOnANodeCounts(t *testing.T) {
 		require.Fail(t, "both agents opened the state")
 	}
 	require.Error(t, second.Err)
-	assert.Regexp(t, `storage file \S+: timeout`, second.Output.String())
+	assert.Regexp(t, `storage file \S+: the storage file is in use: timeout`, second.Output.String())
 	overlapped := time.Now()
 	counts(first, overlapped)
 	first.stop(t)
