@@ -325,7 +325,12 @@ func (r *reader) board(index int) {
 	}
 	r.subject = uuid
 	m := r.cached(uuid)
-	board := Device{ID: uuid, Description: gpudata.Description{Vendor: signal.VendorNVIDIA, Driver: r.lib.Driver(), Serial: m.device.Serial}}
+	// A text that cannot be read keeps its last value, so that the board does not become a new device
+	// whose counts start again.
+	board := Device{ID: uuid, Description: gpudata.Description{
+		Vendor: signal.VendorNVIDIA, Driver: r.lib.Driver(),
+		Model: m.device.Model, Name: m.device.Name, Serial: m.device.Serial,
+	}}
 	if model, err := r.lib.Name(handle); !r.failed(err) {
 		board.Model = model
 	}

@@ -64,6 +64,7 @@ type device struct {
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
 	fails      error                         // The error that every call returns.
+	nameFails  error                         // The error that Name returns.
 	failsIn    map[any]error                 // The errors that calls return, keyed by Query or ProcessKind.
 	slow       time.Duration                 // The duration of a call for the identity or memory.
 	asked      int                           // How many calls have read the memory.
@@ -129,6 +130,9 @@ func (m *machine) UUID(h nvml.Device) (string, error) {
 func (m *machine) Name(h nvml.Device) (string, error) {
 	d := m.devices[h]
 	m.clock = m.clock.Add(d.slow)
+	if d.nameFails != nil {
+		return "", d.nameFails
+	}
 	return d.name, d.fails
 }
 

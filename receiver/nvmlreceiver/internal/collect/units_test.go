@@ -138,6 +138,21 @@ func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
 
 // A predicted failure is not a part of a device's description. Therefore, a change to the
 // prediction must not reset the error counts.
+// A model name or a minor number that cannot be read once does not make the board a different one.
+func TestAFailedNameOrNumberDoesNotRestartCounts(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{2: 25})
+	board.name = "NVIDIA H100 80GB HBM3"
+	c := watching(m)
+	xids(t, c, m)
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 1 in 15"}, xids(t, c, m))
+	board.nameFails = nvml.ErrUnknown
+	board.failsIn = map[any]error{nvml.MinorNumber: nvml.ErrUnknown}
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 30"}, xids(t, c, m))
+}
+
 func TestAPredictedFailureDoesNotRestartCounts(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{2: 25})
