@@ -197,12 +197,14 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 		}
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
-	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
+	refused := slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) })
+	if refused {
 		// If a job is refused, all holders of the device must be unknown. If the other holders were
 		// reported as known, they would be charged for the refused job's share.
-		decision, jobsKnown = attribution.Decision{}, false
+		decision = attribution.Decision{}
 	}
-	holdersKnown := decision.HoldersKnown || empty && jobsKnown && p.cfg.outsideKubernetes()
+	isFree := empty && jobsKnown && !refused && p.cfg.outsideKubernetes()
+	holdersKnown := decision.HoldersKnown || isFree
 	d.HoldersKnown = observed && (holdersKnown || len(decision.Holders) > 0)
 	for i := range decision.Holders {
 		h := &decision.Holders[i]

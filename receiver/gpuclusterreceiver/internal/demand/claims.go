@@ -197,11 +197,11 @@ func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, classN
 }
 
 // isDuplicate reports whether results[i] allocates the same share of the same device as an earlier
-// result.
+// result. Results with administrative access do not allocate a device.
 func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
-		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && ptr.Equal(before.ShareID, r.ShareID)
+		return !ptr.Deref(before.AdminAccess, false) && before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && ptr.Equal(before.ShareID, r.ShareID)
 	})
 }
 

@@ -88,10 +88,10 @@ func (r *reader) setInstance(first int, id uint32) {
 
 // appendLists appends the processes of all kinds to the list. The first result reports whether at
 // least one kind was listed. The second result reports whether the list is complete. A complete
-// list contains the compute processes and all other kinds of processes that the library supports,
-// and does not contain the PID 0, which means that a process is unknown. For a board in MIG mode, a
-// missing permission to list processes is not a failure, because the processes can be listed by
-// instance instead.
+// list contains the compute processes and all other kinds of processes that the library supports.
+// Entries with the PID 0 are dropped, because their samples would look like samples of the device.
+// For a board in MIG mode, a missing permission to list processes is not a failure, because the
+// processes can be listed by instance instead.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -101,8 +101,12 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 		list, err := r.lib.Processes(d, kind, r.processes)
 		switch {
 		case err == nil:
-			r.processes, some = list, true
-			all = all && !slices.ContainsFunc(list, func(p nvml.Process) bool { return p.PID == 0 })
+			r.processes = slices.DeleteFunc(list, func(p nvml.Process) bool { return p.PID == 0 })
+			if unknown := len(list) - len(r.processes); unknown > 0 {
+				r.stats.ValuesDropped += int64(unknown)
+				all = false
+			}
+			some = true
 			continue
 		case boardInMIG && errors.Is(err, nvml.ErrNoPermission):
 		default:
@@ -127,16 +131,11 @@ func (r *reader) mergeProcesses() {
 }
 
 // processSamples adds the samples of the listed processes and the samples for the number of
-// processes. Entries with the PID 0 are dropped, because their samples would look like samples of
-// the device.
+// processes.
 func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.isEnabled(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
 	for _, p := range r.processes {
-		if p.PID == 0 {
-			r.stats.ValuesDropped++
-			continue
-		}
 		d := m.device
 		if p.GPUInstance != nvml.NoInstance {
 			d = r.instanceDevice(d, p.GPUInstance)
