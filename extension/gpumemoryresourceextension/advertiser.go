@@ -283,14 +283,14 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value as a number. If the number is not positive or is above 2^20,
-// number returns an error. The error message ends with the hint parameter, which suggests another
-// solution.
+// The number function parses the value of a node's label. If the value is not an integer from 1 to
+// 2^20, the function returns an error. The error message ends with the hint parameter, which
+// suggests another solution.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 || n > int64(kube.MaxBytes)/mib/1024 {
-		return 0, fmt.Errorf("label %s is %q: must be a number above 0%s", label, text, hint)
+	if most := int64(kube.MaxBytes) / mib / 1024; err != nil || n <= 0 || n > most {
+		return 0, fmt.Errorf("label %s is %q: must be an integer from 1 to %d%s", label, text, most, hint)
 	}
 	return n, nil
 }

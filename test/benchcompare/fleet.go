@@ -121,8 +121,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 }
 
 // record runs one agent on a node with unpartitioned GPUs and records the request that the agent
-// sends for one scrape. As in a chart with gateways, the agent sends samples with the devices'
-// holders instead of windows.
+// sends for one scrape. The agent sends samples with the devices' holders instead of windows, as
+// it does if the chart installs gateways.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)

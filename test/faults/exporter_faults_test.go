@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB: the receiver's memory_limit for
-// the live heap, which is 256 MiB, plus 64 MiB for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB. It is the sum of the receiver's
+// memory_limit (256 MiB, for the live heap) and 64 MiB for the program's own pages.
 const memoryBound = 320
 
 // outage is the duration of a fault.

@@ -38,8 +38,9 @@ type Advice struct {
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// NVLinkGeneration is the only NVLink generation that has the field. A value of 3 also stands
-	// for all earlier generations. A value of 0 means that all generations have the field.
+	// NVLinkGeneration is the only NVLink generation that has the field. The value 3 means
+	// generation 3 and all earlier generations. The value 0 means that all generations have the
+	// field.
 	NVLinkGeneration int
 
 	// Profiling and NVLink are derived from the DCGM field name. Profiling fields need DCGM's

@@ -61,9 +61,9 @@ const (
 // earlier. If a field has an alias in uppercase, the first such alias is the name in DCGM 4.6.
 // Lowercase names are from dcgm-exporter 1.x. Some names were added later, for values in base
 // units: DCGM 4.6.1 added names that end with _HERTZ or _JOULES_TOTAL, and DCGM 4.7 added names
-// that end with _SECONDS_TOTAL or, for the frame buffer, with _BYTES. *_VIOLATION values are in
-// nanoseconds in every version, even if HELP states a different unit. PROF_PCIE_*_BYTES and
-// PROF_NVLINK_*_BYTES are rates, even if their TYPE is not gauge.
+// that end with _SECONDS_TOTAL and names of frame buffer fields that end with _BYTES. *_VIOLATION
+// values are in nanoseconds in every version, even if HELP states a different unit.
+// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if their TYPE is not gauge.
 //
 // There are three sets of NVLink error counters. NVLink 3 and earlier use …_ERROR_COUNT_TOTAL.
 // Hopper uses …_ERROR_DL_*, and its …_ERROR_COUNT_TOTAL fields have no value. Blackwell uses

@@ -17,8 +17,8 @@ const idleActivity = 0.001
 
 const (
 	// retention is how long the state of a device is kept after the last batch that contained the
-	// device. The state of a board with learned baselines is kept until the baselines expire, if
-	// that is later.
+	// device. If a board has learned baselines that expire later, its state is kept until they
+	// expire.
 	retention = time.Hour
 	// sweepEvery is the minimum time between two deletions of expired state.
 	sweepEvery = time.Minute

@@ -50,8 +50,8 @@ type accumulator struct {
 	// unread is true if the driver cannot read the board. In that case, only the existence of the
 	// device is recorded.
 	unread bool
-	// frame contains the samples of the device. It is nil until the samples have been computed, and
-	// for devices of container-level exporters.
+	// frame contains the samples of the device. The frame field is nil until the samples have been
+	// computed. If the exporter describes only containers, frame is always nil.
 	frame *gpudata.DeviceFrame
 	// contradicted is the list of values that were dropped because other values contradict them.
 	// The dropped array contains the number of values that were rejected after all rows had been

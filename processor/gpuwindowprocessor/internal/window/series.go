@@ -203,7 +203,8 @@ func (d *device) addSeries(s *Series) {
 	}
 }
 
-// few is the maximum number of series of a device for which a linear search is used.
+// few is the maximum number of series of a device for which a linear search is used. A GPU usually
+// has fewer series. A map would need more memory than the list of the series.
 const few = 128
 
 // The find method returns the series with the given identity, or nil if there is none.
