@@ -107,7 +107,7 @@ func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Ste
 	switch l.Clock.Observe(t, now, maxGap) {
 	case gpudata.SetBack:
 		uncounted := l.pace.uncounted(now)
-		*l = Ledger{Clock: l.Clock, pace: pace{arrived: now}}
+		*l = Ledger{Clock: l.Clock, pace: l.pace.setBack(now)}
 		if uncounted > 0 {
 			l.unobserved(t, uncounted)
 		}

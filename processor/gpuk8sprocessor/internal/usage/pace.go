@@ -77,6 +77,13 @@ func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap tim
 	return length, false
 }
 
+// setBack returns the pace after a clock was set back. The lags and the times of earlier frames
+// cannot be compared with later frames. However, whether frames come from a backlog does not depend
+// on a clock's offset.
+func (p *pace) setBack(now time.Time) pace {
+	return pace{arrived: now, intervals: p.intervals, backlog: p.backlog}
+}
+
 // uncounted returns how much of the time since the newest frame has not been counted in any
 // interval.
 func (p *pace) uncounted(now time.Time) time.Duration {

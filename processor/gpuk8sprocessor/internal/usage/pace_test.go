@@ -144,3 +144,21 @@ func TestAClockThatStaysAheadCountsAfterMaxGap(t *testing.T) {
 	require.Equal(t, 5, early)
 	require.InDelta(t, 390, a.total(), 1e-6)
 }
+
+// The second frame after a clock was set back is not taken for a part of a backlog.
+func TestAClockThatIsSetForwardSoonAfterItWasSetBackAddsNoTime(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	var a accounts
+	for i := range 40 {
+		now := began.Add(time.Duration(i) * 10 * time.Second)
+		var offset time.Duration
+		switch i {
+		case 2, 3, 4:
+			offset = -177 * time.Second // The third of these frames shows that the clock was set back.
+		case 5, 6:
+			offset = -16 * time.Second
+		}
+		a.frame(now.Add(offset).UnixNano(), now, 15*time.Second)
+	}
+	require.InDelta(t, 390, a.total(), maxRise.Seconds())
+}
