@@ -44,7 +44,7 @@ type doubts struct {
 // here: unknown IDs, because logUnknownIDs logs the unknown IDs that the kubelet lists, and devices
 // that are not scraped, because devices that are not scraped have no series.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
-	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
+	for reason := attribution.UnknownID + 1; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {
 			logger.Warn("Allocated devices match no device in the telemetry. As long as a device could be one of them, its holders are unknown",
 				zap.String("reason", reason.String()), zap.String("device", stats.Unmatched[reason]), zap.Int("devices", n))

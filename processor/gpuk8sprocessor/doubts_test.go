@@ -42,6 +42,14 @@ func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 			message: "match no device in the telemetry",
 			fields:  map[string]any{"reason": "no_slice", "device": "gpu.nvidia.com/n1/gpu-1", "devices": int64(2)},
 		},
+		"a scheduler's annotation that cannot be read": {
+			sources: attribution.Sources{
+				Listing: attribution.Listing{State: kube.Synced}, PodsState: kube.Synced,
+				Pods: []attribution.Pod{{Namespace: "ns", Name: "a", UID: "u", Annotated: true, Unread: true}},
+			},
+			message: "match no device in the telemetry",
+			fields:  map[string]any{"reason": "unreadable_annotation", "device": "annotation of ns/a", "devices": int64(1)},
+		},
 		"two claims, one of them deleted": {
 			sources: listing(claimed("a", "claim-a", "gpu-0"), claimed("b", "claim-b", "gpu-0")),
 			message: "allocated exclusively",

@@ -205,8 +205,7 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 }
 
 // readInstances returns the MIG devices that a scheduler recorded in the pod's annotations.
-// readInstances ignores unreadable annotations. If the budget or the usage section is enabled, the
-// reader that these sections share logs and counts unreadable annotations.
+// readInstances ignores unreadable annotations, because the attribution package reports them.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil

@@ -200,7 +200,7 @@ func TestDroppedUnknownAndUnmatchedDataIsCounted(t *testing.T) {
 		},
 	}})
 	metadatatest.AssertEqualProcessorGpuK8sUnattributed(t, tel, []metricdata.DataPoint[int64]{
-		reason("unknown_id", 1), reason("unknown_mig_device", 1), reason("unknown_device_name", 1), reason("no_slice", 0), reason("no_uuid", 0),
+		reason("unknown_id", 1), reason("unreadable_annotation", 0), reason("unknown_mig_device", 1), reason("unknown_device_name", 1), reason("no_slice", 0), reason("no_uuid", 0),
 		reason("not_scraped", 1),
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuK8sConflicts(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())

@@ -22,7 +22,7 @@ func (b *builder) addAssignments() {
 				d := &a.Assigned[j]
 				id, reason := b.join.pluginDeviceID(&d.PluginID)
 				if reason != Joined {
-					b.addDisputed(a, reason, "", d.Raw)
+					b.addDisputedAnnotation(a, reason, d.Raw)
 					continue
 				}
 				holding := h.with(&d.PluginID)
@@ -30,7 +30,7 @@ func (b *builder) addAssignments() {
 				b.addAssigned(id, holding)
 			}
 			if a.Unread {
-				b.addDisputed(a, UnknownID, "", "annotation of "+k.namespace+"/"+k.name)
+				b.addDisputedAnnotation(a, UnknownID, "annotation of "+k.namespace+"/"+k.name)
 			}
 		}
 	}
@@ -42,13 +42,13 @@ func (b *builder) addAssignments() {
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.IsKnown() {
 		if b.sources.Listing.State == kube.Off {
-			b.addDisputed(a, UnknownID, "", "reservation of "+h.Namespace+"/"+h.Pod)
+			b.addDisputedAnnotation(a, UnknownID, "reservation of "+h.Namespace+"/"+h.Pod)
 		}
 		return
 	}
 	id, reason := b.join.pluginDeviceID(&a.Reserved)
 	if reason != Joined {
-		b.addDisputed(a, reason, "", a.Reserved.Raw)
+		b.addDisputedAnnotation(a, reason, a.Reserved.Raw)
 		return
 	}
 	members := b.groupMembers(h)
@@ -90,6 +90,14 @@ func (b *builder) addAssigned(id string, h Holding) {
 	if _, scraped := b.devices[id]; !scraped && len(b.devices) > 0 && h.until == forever {
 		b.unmatched[id] = NotScraped
 	}
+}
+
+// addDisputedAnnotation records that the device in a pod's annotation cannot be identified.
+func (b *builder) addDisputedAnnotation(a *podLife, reason Reason, raw string) {
+	if reason == UnknownID {
+		reason = UnreadableAnnotation
+	}
+	b.addDisputed(a, reason, "", raw)
 }
 
 // addDisputed records that a device was assigned to a pod but cannot be identified. As long as the

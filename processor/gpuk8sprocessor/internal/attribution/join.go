@@ -14,6 +14,9 @@ const (
 	Joined Reason = iota
 	// UnknownID means that the device ID has an unknown format.
 	UnknownID
+	// UnreadableAnnotation means that a scheduler's annotation cannot be read, or that the device in
+	// the annotation has an ID in an unknown format.
+	UnreadableAnnotation
 	// UnknownMIG means that no source identifies the GPU instance of the MIG device.
 	UnknownMIG
 	// UnknownName means that the device name appears in no scrape, or that several boards have that
@@ -31,7 +34,7 @@ const (
 
 // String returns the reason as an attribute value of the self-metric.
 func (r Reason) String() string {
-	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
+	return [...]string{"", "unknown_id", "unreadable_annotation", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
 }
 
 // joiner finds the hw.id of an allocated device. If several devices match, joiner returns no hw.id.
