@@ -140,9 +140,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "scenario of the GPUs: "+dcgmsim.List(dcgmsim.Scenarios()))
 	text(fs, &c.Style, "style", "exporter generation: "+dcgmsim.List(dcgmsim.Styles()))
 	text(fs, &c.Fields, "fields", "counters csv: default (the style's default-counters.csv) or all")
-	whole(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
-	whole(fs, &c.GPUs, "gpus", "GPUs of each node")
-	whole(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 means that the scenario determines them")
+	intFlag(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
+	intFlag(fs, &c.GPUs, "gpus", "GPUs of each node")
+	intFlag(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 means that the scenario determines them")
 	fs.Func("collect-interval", fmt.Sprintf("time for which the same values are served (default %s, the exporter's is 30s); "+
 		"0s computes new values for each scrape", c.CollectInterval), func(value string) error {
 		d, err := time.ParseDuration(value)
@@ -180,7 +180,7 @@ func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 }
 
 // Defines an integer flag. Config.Validate checks that the flag's value is in range.
-func whole(fs *flag.FlagSet, p *int, name, usage string) {
+func intFlag(fs *flag.FlagSet, p *int, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %d)", usage, *p), func(value string) error {
 		n, err := strconv.Atoi(value)
 		if err != nil {

@@ -119,7 +119,7 @@ func groupOf(s *diagnose.SignalReport) group {
 		return groupOptional
 	case s.CanTurnOn():
 		return groupMissing
-	case s.Given():
+	case s.Provided():
 		return groupAvailable
 	}
 	return groupImpossible
@@ -197,7 +197,7 @@ func (r *report) parts() map[string]int {
 func (r *report) neverProvided(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
-		if s.Metric == metric && !s.NeverGiven {
+		if s.Metric == metric && !s.NeverProvided {
 			return false
 		}
 	}
@@ -335,12 +335,12 @@ func (r *report) verdict(b *strings.Builder) {
 	for i := range r.Signals {
 		switch s := &r.Signals[i]; {
 		case s.Optional:
-			if s.Given() || s.CanTurnOn() {
+			if s.Provided() || s.CanTurnOn() {
 				optional++
 			}
 		case s.CanTurnOn():
 			all++
-		case s.Given():
+		case s.Provided():
 			available++
 			all++
 		}

@@ -69,26 +69,26 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 			running--
 			mu.Unlock()
 		}, func(w http.ResponseWriter) { writeBusy(w, "busy") })
-		ask := func(ctx context.Context) *httptest.ResponseRecorder {
+		request := func(ctx context.Context) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			handler(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/allocation", http.NoBody))
 			return w
 		}
 		for range 2 {
-			go ask(t.Context())
+			go request(t.Context())
 		}
 		synctest.Wait()
 		begin := time.Now()
-		refused := ask(t.Context())
+		refused := request(t.Context())
 		assert.Equal(t, http.StatusServiceUnavailable, refused.Code)
 		assert.NotEmpty(t, refused.Header().Get("Retry-After"))
 		assert.Equal(t, maxQueueTime, time.Since(begin), "it waited its turn")
 
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		ask(gone)
+		request(gone)
 		served := make(chan int)
-		go func() { served <- ask(t.Context()).Code }()
+		go func() { served <- request(t.Context()).Code }()
 		synctest.Wait()
 		close(release)
 		assert.Equal(t, http.StatusOK, <-served)
@@ -99,7 +99,7 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 // Scripts on other sites cannot read the exporter's responses, but the requests from these scripts
 // could overload the exporter and use up the connections that the exporter's own pages need.
 func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
-	ask := func(base, path, site, mode string) int {
+	request := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
 		require.NoError(t, err)
 		if site != "" {
@@ -113,18 +113,18 @@ func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
 	}
 	_, base := serve(t, nop(), nil)
 	for _, path := range []string{"/allocation", "/api/devices", "/app.js"} {
-		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "cors"), path)
-		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "no-cors"), path)
+		assert.Equal(t, http.StatusForbidden, request(base, path, "cross-site", "cors"), path)
+		assert.Equal(t, http.StatusForbidden, request(base, path, "cross-site", "no-cors"), path)
 	}
-	assert.Equal(t, http.StatusOK, ask(base, "/", "cross-site", "navigate"), "a link to the page is allowed")
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "same-origin", "cors"))
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "none", "navigate"))
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "", ""), "a client other than a browser")
+	assert.Equal(t, http.StatusOK, request(base, "/", "cross-site", "navigate"), "a link to the page is allowed")
+	assert.Equal(t, http.StatusOK, request(base, "/allocation", "same-origin", "cors"))
+	assert.Equal(t, http.StatusOK, request(base, "/allocation", "none", "navigate"))
+	assert.Equal(t, http.StatusOK, request(base, "/allocation", "", ""), "a client other than a browser")
 
 	_, base = serve(t, nop(), func(c *Config) {
 		c.HTTP.CORS = configoptional.Some(confighttp.CORSConfig{AllowedOrigins: []string{"https://ui.example"}})
 	})
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "cross-site", "cors"), "with CORS configured, cross-site requests are served")
+	assert.Equal(t, http.StatusOK, request(base, "/allocation", "cross-site", "cors"), "with CORS configured, cross-site requests are served")
 }
 
 func TestUnfinishedRequestIsDisconnected(t *testing.T) {

@@ -152,15 +152,15 @@ func (p *page) focus(selector string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
 }
 
-// The ask constant is a script that makes the page send a request to the server, as if the page had
-// become visible again. The script sends at most one request every 300 ms.
-const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
+// The requestNow constant is a script that makes the page send a request to the server, as if the
+// page had become visible again. The script sends at most one request every 300 ms.
+const requestNow = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
 // The until method polls a JavaScript expression until the expression is true. In the meantime, the
 // page sends requests to the server, so that the test does not have to wait for the next window.
 func (p *page) until(expression string) {
 	p.t.Helper()
-	p.wait("(" + ask + ", " + expression + ")")
+	p.wait("(" + requestNow + ", " + expression + ")")
 }
 
 // The wait method polls a JavaScript expression until the expression is true. Unlike the until
@@ -503,7 +503,7 @@ func (s *pageSuite) TestPageShowsALostOrRefusedConnection() {
 	t := s.T()
 	e, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	p.run(chromedp.Evaluate(`const ask = window.fetch; window.fetch = async () => { window.fetch = ask; return new Response("", {status: 503}); }`, nil))
+	p.run(chromedp.Evaluate(`const requestNow = window.fetch; window.fetch = async () => { window.fetch = requestNow; return new Response("", {status: 503}); }`, nil))
 	p.until(`document.getElementById("connection").textContent === "Refused by the server. Retrying"`)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	up := newBatch(now(), time.Minute).onNode("gpu-node-00").device("")
@@ -530,8 +530,8 @@ func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)
 	p := s.open("about:blank")
-	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => {
-		window.answer = (instead) => { window.answer = null; done(instead ?? ask(...what)); };
+	hold := `const requestNow = window.fetch; window.fetch = (...what) => new Promise((done) => {
+		window.answer = (instead) => { window.answer = null; done(instead ?? requestNow(...what)); };
 	});`
 	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := devtools.AddScriptToEvaluateOnNewDocument(hold).Do(ctx)

@@ -23,9 +23,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadatatest"
 )
 
-// askFor sends a request for the devices. The headers parameter contains alternating header names
-// and values.
-func askFor(d http.Handler, headers ...string) *httptest.ResponseRecorder {
+// requestDevices sends a request for the devices. The headers parameter contains alternating header
+// names and values.
+func requestDevices(d http.Handler, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/api/devices", http.NoBody)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -47,30 +47,30 @@ func TestClientThatHasTheDevicesReceivesNoBody(t *testing.T) {
 	e := newTestExporter(t)
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 8, true))
-	first := askFor(e.documents)
+	first := requestDevices(e.documents)
 	assert.Equal(t, http.StatusOK, first.Code)
 	assert.True(t, json.Valid(first.Body.Bytes()))
 	tag := first.Header().Get("Etag")
 	require.NotEmpty(t, tag)
 	for _, known := range []string{tag, `"other", ` + tag, strings.TrimPrefix(tag, "W/")} {
-		again := askFor(e.documents, "If-None-Match", known)
+		again := requestDevices(e.documents, "If-None-Match", known)
 		assert.Equal(t, http.StatusNotModified, again.Code, known)
 		assert.Empty(t, again.Body.Bytes())
 		assert.Equal(t, tag, again.Header().Get("Etag"))
 		assert.NotEmpty(t, again.Header().Get("Cache-Control"), "it also says when to ask next")
 	}
 	consume(t, e, fleet(at.Add(time.Second), time.Minute, 8, true))
-	assert.Equal(t, http.StatusOK, askFor(e.documents, "If-None-Match", tag).Code, "a new window")
+	assert.Equal(t, http.StatusOK, requestDevices(e.documents, "If-None-Match", tag).Code, "a new window")
 }
 
 func TestDevicesAreCompressedForClientsThatAcceptIt(t *testing.T) {
 	e := newTestExporter(t)
 	consume(t, e, fleet(now(), time.Minute, 8, true))
-	plain := askFor(e.documents)
+	plain := requestDevices(e.documents)
 	for accepted, want := range map[string]string{
 		"": "", "br": "", "gzip;q=0": "", "deflate, gzip; q=0.0": "", "xgzip": "", "gzip": "gzip", "br, GZIP;q=0.5": "gzip", "deflate, gzip": "gzip",
 	} {
-		answer := askFor(e.documents, "Accept-Encoding", accepted)
+		answer := requestDevices(e.documents, "Accept-Encoding", accepted)
 		assert.Equal(t, want, answer.Header().Get("Content-Encoding"), accepted)
 		assert.Equal(t, "Accept-Encoding", answer.Header().Get("Vary"))
 		assert.Equal(t, strconv.Itoa(answer.Body.Len()), answer.Header().Get("Content-Length"))
@@ -123,7 +123,7 @@ func TestResponseHasTheTimeUntilTheNextWindow(t *testing.T) {
 	} {
 		assert.Equal(t, want, wait(after), after)
 	}
-	assert.Equal(t, "private, max-age=15", askFor(e.documents).Header().Get("Cache-Control"))
+	assert.Equal(t, "private, max-age=15", requestDevices(e.documents).Header().Get("Cache-Control"))
 }
 
 func TestClientsAboveTheLimitAreRefusedAndCounted(t *testing.T) {
@@ -145,7 +145,7 @@ func TestClientsAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 			handler.ServeHTTP(slow, httptest.NewRequest(http.MethodGet, "/api/devices", http.NoBody))
 		}()
 		synctest.Wait()
-		refused := askFor(handler)
+		refused := requestDevices(handler)
 		assert.Equal(t, http.StatusServiceUnavailable, refused.Code)
 		assert.NotEmpty(t, refused.Header().Get("Retry-After"))
 		assert.Contains(t, refused.Body.String(), "max_clients is 1")
@@ -154,9 +154,9 @@ func TestClientsAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 		assert.Equal(t, http.StatusOK, others.Code, "other requests are served")
 		close(slow.read)
 		<-served
-		ready := askFor(handler)
+		ready := requestDevices(handler)
 		assert.Equal(t, http.StatusOK, ready.Code)
-		askFor(handler, "If-None-Match", ready.Header().Get("Etag"))
+		requestDevices(handler, "If-None-Match", ready.Header().Get("Etag"))
 		var want []metricdata.DataPoint[int64]
 		for result, n := range map[string]int64{"sent": 2, "unchanged": 1, "refused": 1} {
 			want = append(want, metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("result", result))})

@@ -118,7 +118,7 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 		w.reasons[d.Device] = d.Reason
 	}
 	if records > maxRecords {
-		w.logger.Warn("Too many decisions to log. Further ones are not logged.", zap.Int("left_out", records-maxRecords))
+		w.logger.Warn("Too many decisions to log. Further ones are not logged.", zap.Int("not_logged", records-maxRecords))
 	}
 	return complete, errors.Join(problems...)
 }

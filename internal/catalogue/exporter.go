@@ -20,7 +20,7 @@ type Exporter struct {
 	TurnOn string
 	// Groups contains the fields in the order in which they are documented.
 	Groups []Group
-	// Signals contains the signals that no field lists in Gives. The signals in Signals are
+	// Signals contains the signals that no field lists in Provides. The signals in Signals are
 	// documented after the signals of the fields.
 	Signals []Signal
 	// Gaps explains to users why the exporter does not provide metrics that other exporters
@@ -225,8 +225,8 @@ func New(x Exporter) *Exporter {
 		}
 	}
 	for _, f := range x.fields {
-		for i := range f.Gives {
-			s := &f.Gives[i]
+		for i := range f.Provides {
+			s := &f.Provides[i]
 			if s.Metric == signal.HwEnergy {
 				x.Energy = f.ID
 			}

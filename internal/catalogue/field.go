@@ -39,9 +39,9 @@ const (
 	Instance Scope = iota
 	// Board fields measure the board. The row of every instance repeats the board's value.
 	Board
-	// Whole fields measure a board without instances. Whole fields have no meaning on a board with
-	// instances.
-	Whole
+	// BoardWithoutInstances fields measure a board without instances, and have no meaning on a board
+	// with instances.
+	BoardWithoutInstances
 )
 
 // Parts specifies how several rows of the same field and device are combined. The combined rows
@@ -86,9 +86,9 @@ type Field struct {
 	// Health returns the board's health state for a value, or false if the value does not determine
 	// the health state. Health is nil for fields that do not describe the board's health.
 	Health func(v float64) (Health, bool)
-	// Gives lists the signals that the field provides. Each signal is computed from the fields in
+	// Provides lists the signals that the field provides. Each signal is computed from the fields in
 	// the signal's From, or only from this field if From is empty.
-	Gives []Signal
+	Provides []Signal
 
 	// New sets Process and Rate. Process is the signal that is computed from the rows of holders.
 	// Rate is the position of the field in Exporter.Rates, starting at 1. A Rate of 0 means that

@@ -21,9 +21,9 @@ func First(names ...string) Sets { return Sets{names} }
 // Or adds a set that is less preferred than all previous sets.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
-// Gives returns the signal of a single field. The part argument is the value of the metric's own
+// Provides returns the signal of a single field. The part argument is the value of the metric's own
 // attribute, if the metric has one.
-func Gives(m *signal.Metric, part ...string) []Signal {
+func Provides(m *signal.Metric, part ...string) []Signal {
 	return []Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
 

@@ -63,14 +63,14 @@ func TestWhatIsNoSwitchIsAnError(t *testing.T) {
 
 func TestAnUnknownNameIsReportedWithTheAllowedAndTheNearestNames(t *testing.T) {
 	c := Metrics{"hw.pwoer": {}, "hw.energy": {}, "HW.Energy": {}}
-	var said []string
+	var messages []string
 	for _, err := range c.Check([]string{"hw.temperature", "hw.power", "hw.energy"}) {
-		said = append(said, err.Error())
+		messages = append(messages, err.Error())
 	}
 	assert.Equal(t, []string{
 		`metrics has the key "HW.Energy": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.energy`,
 		`metrics has the key "hw.pwoer": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.power`,
-	}, said)
+	}, messages)
 	assert.Empty(t, Metrics{"hw.power": {}}.Check([]string{"hw.power"}))
 }
 

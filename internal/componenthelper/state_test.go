@@ -252,12 +252,12 @@ func (n *numbers) value(place string) any {
 	return nil
 }
 
-func (n *numbers) said() []string {
-	var said []string
+func (n *numbers) messages() []string {
+	var messages []string
 	for _, e := range n.logs.All() {
-		said = append(said, e.Message)
+		messages = append(messages, e.Message)
 	}
-	return said
+	return messages
 }
 
 func TestAPlaceIsWrittenWhenItChangesAndDeletedWhenItIsRemoved(t *testing.T) {
@@ -302,7 +302,7 @@ func TestAFailedWriteIsLoggedOnceCountedAndRetried(t *testing.T) {
 	m.Fail(nil)
 	require.NoError(t, n.save(), "without another change")
 	assert.Len(t, m.Values(), 3)
-	assert.Equal(t, []string{"Numbers cannot be stored.", "Numbers can be stored again."}, n.said())
+	assert.Equal(t, []string{"Numbers cannot be stored.", "Numbers can be stored again."}, n.messages())
 	assert.Equal(t, map[string]int{"write": 2}, n.counts)
 }
 
@@ -434,7 +434,7 @@ func TestUnusablePlacesAreCountedLoggedOnceAndDeleted(t *testing.T) {
 	})
 	n := startNumbers(t, m)
 	assert.Equal(t, map[string]float64{"good": 1}, n.values)
-	require.Equal(t, []string{"Some numbers cannot be used."}, n.said())
+	require.Equal(t, []string{"Some numbers cannot be used."}, n.messages())
 	assert.Equal(t, "place/damaged: the stored value is damaged: unexpected end of JSON input\n"+
 		"place/refused: the stored value is damaged: below 0", n.logs.All()[0].ContextMap()["error"])
 	assert.Equal(t, map[string]int{"read": 2}, n.counts)
@@ -444,10 +444,10 @@ func TestUnusablePlacesAreCountedLoggedOnceAndDeleted(t *testing.T) {
 	}, m.Values())
 }
 
-func TestAListOfPlacesThatCannotBeReadIsWrittenAnew(t *testing.T) {
+func TestAListOfPlacesThatCannotBeReadIsWrittenAgain(t *testing.T) {
 	m := storagetest.NewMemory(map[string]string{"places": "x"})
 	n := startNumbers(t, m)
-	assert.Equal(t, []string{"Some numbers cannot be used."}, n.said())
+	assert.Equal(t, []string{"Some numbers cannot be used."}, n.messages())
 	n.set("/n1", 1)
 	require.NoError(t, n.save())
 	assert.JSONEq(t, `{"version":1,"places":["/n1"]}`, m.Values()["places"])

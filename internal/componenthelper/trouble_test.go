@@ -69,11 +69,11 @@ func TestAFailureIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 	for _, err := range []error{nil, disk, errors.New("disk gone"), nil, nil, disk} {
 		f.Result(err, zap.String("operation", "write"))
 	}
-	var said []string
+	var messages []string
 	for _, e := range logs.All() {
-		said = append(said, e.Level.String()+" "+e.Message)
+		messages = append(messages, e.Level.String()+" "+e.Message)
 	}
-	assert.Equal(t, []string{"warn It fails.", "info It works again.", "warn It fails."}, said)
+	assert.Equal(t, []string{"warn It fails.", "info It works again.", "warn It fails."}, messages)
 	assert.Equal(t, map[string]any{"operation": "write", "error": "disk full"}, logs.All()[0].ContextMap())
 	assert.Empty(t, logs.All()[1].ContextMap())
 }

@@ -54,11 +54,11 @@ func (c *curve) at(u time.Duration) float64 {
 // integral returns the integral of the curve from 0 to u. The unit of the integral is the unit of
 // the value multiplied by seconds.
 func (c *curve) integral(u time.Duration) float64 {
-	whole := float64(u / c.period)
+	periods := float64(u / c.period)
 	u %= c.period
 	i := c.segment(u)
 	part := c.before[i] + (c.points[i].value+c.at(u))/2*(u-c.points[i].at).Seconds()
-	return whole*c.before[len(c.before)-1] + part
+	return periods*c.before[len(c.before)-1] + part
 }
 
 // span is the half-open interval [from, to).
@@ -128,9 +128,9 @@ func (g *gate) integral(u time.Duration) time.Duration {
 	if len(g.spans) == 0 {
 		return 0
 	}
-	whole := int64(u / g.period)
+	periods := int64(u / g.period)
 	u %= g.period
-	total := time.Duration(whole * int64(g.before[len(g.spans)]))
+	total := time.Duration(periods * int64(g.before[len(g.spans)]))
 	if i := g.after(u) - 1; i >= 0 {
 		total += g.before[i] + min(u, g.spans[i].to) - g.spans[i].from
 	}

@@ -99,9 +99,9 @@ func scaled(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return r[q].value() * factor }
 }
 
-// The whole function returns a function that converts the quantity to another unit and rounds the
+// rounded returns a function that converts the quantity to another unit and rounds the
 // result to an integer.
-func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
+func rounded(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
@@ -119,28 +119,28 @@ const xccs = 8
 // amdMeasures are the metrics of AMD's device-metrics-exporter for an unpartitioned board, with the
 // names of release 1.5. The voltage regulators and the memory never overheat in the stories.
 var amdMeasures = slices.Concat([]measure{
-	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
-	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
-	{name: "gpu_ecc_correct_total", help: "Correctable errors", value: whole(eccSBE, 1)},
-	{name: "gpu_ecc_uncorrect_total", help: "Uncorrectable errors", value: whole(eccDBE, 1)},
-	{name: "gpu_energy_consumed", help: "Accumulated energy in uJ", value: whole(energy, 1e3)},
-	{name: "gpu_free_vram", help: "Free VRAM in MB", value: whole(fbFree, 1)},
-	{name: "gpu_gfx_activity", help: "Graphics engine activity in percent", value: whole(gpuUtil, 1)},
+	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: rounded(smClock, 1)},
+	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: rounded(memClock, 1)},
+	{name: "gpu_ecc_correct_total", help: "Correctable errors", value: rounded(eccSBE, 1)},
+	{name: "gpu_ecc_uncorrect_total", help: "Uncorrectable errors", value: rounded(eccDBE, 1)},
+	{name: "gpu_energy_consumed", help: "Accumulated energy in uJ", value: rounded(energy, 1e3)},
+	{name: "gpu_free_vram", help: "Free VRAM in MB", value: rounded(fbFree, 1)},
+	{name: "gpu_gfx_activity", help: "Graphics engine activity in percent", value: rounded(gpuUtil, 1)},
 }, busyPerXCC(), []measure{
 	{name: "gpu_health", help: "Health: 1 healthy, 0 not", value: func(*reading, time.Duration) float64 { return 1 }},
-	{name: "gpu_junction_temperature", help: "Junction temperature in Celsius", value: whole(gpuTemp, 1)},
-	{name: "gpu_memory_temperature", help: "Memory temperature in Celsius", value: whole(memTemp, 1)},
-	{name: "gpu_package_power", help: "Socket power in Watts", value: whole(powerUsage, 1)},
-	{name: "gpu_total_vram", help: "Total VRAM in MB", value: whole(fbTotal, 1)},
-	{name: "gpu_umc_activity", help: "Memory controller activity in percent", value: whole(dramActive, 100)},
-	{name: "gpu_used_vram", help: "Used VRAM in MB", value: whole(fbUsed, 1)},
+	{name: "gpu_junction_temperature", help: "Junction temperature in Celsius", value: rounded(gpuTemp, 1)},
+	{name: "gpu_memory_temperature", help: "Memory temperature in Celsius", value: rounded(memTemp, 1)},
+	{name: "gpu_package_power", help: "Socket power in Watts", value: rounded(powerUsage, 1)},
+	{name: "gpu_total_vram", help: "Total VRAM in MB", value: rounded(fbTotal, 1)},
+	{name: "gpu_umc_activity", help: "Memory controller activity in percent", value: rounded(dramActive, 100)},
+	{name: "gpu_used_vram", help: "Used VRAM in MB", value: rounded(fbUsed, 1)},
 	{name: "gpu_violation_current_accumulated_counter", help: "Ticks of the violation clock", value: func(_ *reading, at time.Duration) float64 { return float64(bootTicks + at/tick) }},
-	{name: "gpu_violation_hbm_thermal_residency_accumulated", help: "Ticks throttled for the memory's temperature", value: whole(boardLimitViolation, ticks)},
-	{name: "gpu_violation_ppt_residency_accumulated", help: "Ticks throttled for power", value: whole(powerViolation, ticks)},
-	{name: "gpu_violation_processor_hot_residency_accumulated", help: "Ticks throttled by the hot signal", value: whole(hwThermalTime, ticks)},
-	{name: "gpu_violation_socket_thermal_residency_accumulated", help: "Ticks throttled for the socket's temperature", value: whole(thermalViolation, ticks)},
-	{name: "gpu_violation_vr_thermal_residency_accumulated", help: "Ticks throttled for the regulators' temperature", value: whole(boardLimitViolation, ticks)},
-	{name: "pcie_replay_count", help: "PCIe replays", value: whole(pcieReplay, 1)},
+	{name: "gpu_violation_hbm_thermal_residency_accumulated", help: "Ticks throttled for the memory's temperature", value: rounded(boardLimitViolation, ticks)},
+	{name: "gpu_violation_ppt_residency_accumulated", help: "Ticks throttled for power", value: rounded(powerViolation, ticks)},
+	{name: "gpu_violation_processor_hot_residency_accumulated", help: "Ticks throttled by the hot signal", value: rounded(hwThermalTime, ticks)},
+	{name: "gpu_violation_socket_thermal_residency_accumulated", help: "Ticks throttled for the socket's temperature", value: rounded(thermalViolation, ticks)},
+	{name: "gpu_violation_vr_thermal_residency_accumulated", help: "Ticks throttled for the regulators' temperature", value: rounded(boardLimitViolation, ticks)},
+	{name: "pcie_replay_count", help: "PCIe replays", value: rounded(pcieReplay, 1)},
 })
 
 // busyPerXCC returns the activity of each compute die, which is the same for all dies.
@@ -149,7 +149,7 @@ func busyPerXCC() []measure {
 	for i := range out {
 		out[i] = measure{
 			name: "gpu_gfx_busy_instantaneous", help: "Activity of a compute die in percent",
-			extra: []label{{"xcc_index", strconv.Itoa(i)}}, value: whole(gpuUtil, 1),
+			extra: []label{{"xcc_index", strconv.Itoa(i)}}, value: rounded(gpuUtil, 1),
 		}
 	}
 	return out

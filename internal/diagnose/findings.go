@@ -24,9 +24,9 @@ func (r *Report) findings() []FindingReport {
 		f := FindingReport{Name: rule.Name, Condition: rule.Condition}
 		for _, needed := range rule.Signals {
 			replaced := slices.ContainsFunc(rule.Alternatives[needed], func(set []string) bool {
-				return !slices.ContainsFunc(set, func(name string) bool { return !r.given(name) })
+				return !slices.ContainsFunc(set, func(name string) bool { return !r.provides(name) })
 			})
-			if needed != signal.GPUDeviceHolder.Name && r.lists(needed) && !r.given(needed) && !replaced {
+			if needed != signal.GPUDeviceHolder.Name && r.lists(needed) && !r.provides(needed) && !replaced {
 				f.Missing = append(f.Missing, needed)
 			}
 		}
@@ -41,10 +41,10 @@ func (r *Report) lists(name string) bool {
 	return slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.is(name) })
 }
 
-// given reports whether any device provides a signal with the given name, or a signal of a metric
-// with that name.
-func (r *Report) given(name string) bool {
-	return slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.is(name) && s.Given() })
+// provides reports whether any device provides a signal with the given name, or a signal of a
+// metric with that name.
+func (r *Report) provides(name string) bool {
+	return slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.is(name) && s.Provided() })
 }
 
 func (s *SignalReport) is(name string) bool { return s.Signal == name || s.Metric == name }

@@ -55,8 +55,8 @@ type SignalReport struct {
 	// Feeds lists the window metrics that are computed from the signal.
 	Feeds    []string `json:"feeds,omitempty"`
 	Optional bool     `json:"optional,omitempty"`
-	// NeverGiven is true if the vendor's exporter never provides the signal.
-	NeverGiven bool `json:"never_given,omitempty"`
+	// NeverProvided is true if the vendor's exporter never provides the signal.
+	NeverProvided bool `json:"never_provided,omitempty"`
 	// Kinds counts, for each kind of device, the devices that provide the signal.
 	Kinds []KindCount `json:"kinds"`
 	// Missing has one entry for each combination of Kind, Text, and Likely.
@@ -92,8 +92,8 @@ func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
-// Given reports whether any device provides the signal.
-func (s *SignalReport) Given() bool {
+// Provided reports whether any device provides the signal.
+func (s *SignalReport) Provided() bool {
 	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
 }
 
@@ -150,7 +150,7 @@ func (d *device) id() string {
 // The signal method summarizes which devices provide the given signal. The i parameter is the
 // signal's index in each device's verdicts.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
-	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
+	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverProvided: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
 		count := KindCount{Kind: kind.String()}
 		for n, d := range e.order {

@@ -227,7 +227,7 @@ func (d *Device) hasValue(id catalogue.ID) bool {
 		return false
 	case f.ZeroIsNone:
 		return d.state(id) == Positive
-	case f.Scope == catalogue.Whole:
+	case f.Scope == catalogue.BoardWithoutInstances:
 		return d.Kind() == GPU && d.state(id) >= Zero
 	case f.Scope == catalogue.Board && d.Kind() == Instance:
 		return false // the instance's row repeats the board's value

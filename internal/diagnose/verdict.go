@@ -136,7 +136,7 @@ func (d *Device) checkProcesses(v *Verdict) {
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
-	case d.Kind() == Instance && catalogue.ByID(id).Scope == catalogue.Whole:
+	case d.Kind() == Instance && catalogue.ByID(id).Scope == catalogue.BoardWithoutInstances:
 		v.cause = causeMIG
 	case d.reserved:
 		v.cause = causeReserved

@@ -14,8 +14,8 @@ const chunkSize = 64 << 10
 
 // chunk contains the part of a body that is currently in memory.
 type chunk struct {
-	buf   []byte
-	given int // buf[:given] contains the lines that the last call to fill returned.
+	buf      []byte
+	returned int // buf[:returned] contains the lines that the last call to fill returned.
 	// tooLong is true if the last call to fill found a line longer than MaxLine. skipping is true
 	// until the end of that line has been read.
 	tooLong, skipping bool
@@ -41,8 +41,8 @@ func (c *chunk) release() {
 // fill reads more data and returns the complete lines. The returned lines are valid until the next
 // call to fill. At the end of the body, fill returns the last lines together with io.EOF.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
-	c.buf = append(c.buf[:0], c.buf[c.given:]...)
-	c.given, c.tooLong = 0, false
+	c.buf = append(c.buf[:0], c.buf[c.returned:]...)
+	c.returned, c.tooLong = 0, false
 	if len(c.buf) == cap(c.buf) {
 		c.buf = slices.Grow(c.buf, len(c.buf))
 	}
@@ -60,16 +60,16 @@ func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 		before = 0
 	}
 	if errors.Is(err, io.EOF) {
-		c.given = len(c.buf)
+		c.returned = len(c.buf)
 		return c.buf, err
 	}
-	c.given = before + bytes.LastIndexByte(c.buf[before:], '\n') + 1
-	if c.given == before { // the buffer contains no complete line yet
-		c.given = 0
+	c.returned = before + bytes.LastIndexByte(c.buf[before:], '\n') + 1
+	if c.returned == before { // the buffer contains no complete line yet
+		c.returned = 0
 		if len(c.buf) > MaxLine {
 			c.tooLong, c.skipping = true, true
 			c.buf = c.buf[:0]
 		}
 	}
-	return c.buf[:c.given], err
+	return c.buf[:c.returned], err
 }

@@ -49,7 +49,7 @@ func TestEveryGenerationIsParsedAsPrometheusParsesIt(t *testing.T) {
 			simulation, err := dcgmsim.New(config)
 			require.NoError(t, err)
 			body := simulation.AppendBody(nil, 0, 47*time.Second)
-			want := askOracle(body)
+			want := parseWithPrometheus(body)
 			require.NotNil(t, want, "%s %s", style, scenario)
 			assertAgrees(t, want, NewParser().Parse(body))
 			for line := range strings.Lines(string(body)) {

@@ -49,9 +49,9 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle parses a body with Prometheus's parser. If Prometheus rejects the body or a line does
-// not match commonForm, askOracle returns nil.
-func askOracle(body []byte) *oracle {
+// parseWithPrometheus parses a body with Prometheus's parser. If Prometheus rejects the body or a
+// line does not match commonForm, parseWithPrometheus returns nil.
+func parseWithPrometheus(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
 		return nil // Prometheus stops parsing at a line that contains a zero byte
 	}
@@ -133,7 +133,7 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 
 func TestAGeneratedNodeIsParsedAsPrometheusParsesIt(t *testing.T) {
 	body := expositiontest.Node(2, 7)
-	want := askOracle(body)
+	want := parseWithPrometheus(body)
 	require.NotNil(t, want)
 	assertAgrees(t, want, NewParser().Parse(body))
 }
@@ -155,7 +155,7 @@ func TestRecordedOutputsAreParsedAsPrometheusParsesThem(t *testing.T) {
 			first := render(cold)
 			warm := p.Parse(body)
 			assert.Equal(t, first, render(warm))
-			want := askOracle(body)
+			want := parseWithPrometheus(body)
 			if want == nil {
 				t.Log("Prometheus does not accept this recording")
 				return
@@ -194,7 +194,7 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := strings.Count(string(first), "\n") + strings.Count(string(second), "\n") + 2
 		require.LessOrEqual(t, p.CacheSize(), 2*lines)
-		if want, got := askOracle(second), p.Parse(second); want != nil && !honors && !got.limited() {
+		if want, got := parseWithPrometheus(second), p.Parse(second); want != nil && !honors && !got.limited() {
 			assertAgrees(t, want, got)
 		}
 		for line := range bytes.SplitSeq(second, []byte{'\n'}) {

@@ -43,7 +43,7 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	l := w.does(b, i, t)
 	reason, share := "", 0.0
-	if w.chance(0.0005) {
+	if w.withProbability(0.0005) {
 		b.hot = t + w.between(15, 100)
 	}
 	if t < b.hot && l.util > 0 {
@@ -61,16 +61,16 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 			l = w.idles(b, 1) // the rank that hangs
 		}
 	}
-	if w.chance(0.001) {
+	if w.withProbability(0.001) {
 		l.util, l.tensor = 0, 0 // the sample was taken between two kernels
 	}
 	watts := l.power * b.limit * w.between(0.995, 1.005)
 	b.energy += watts * w.every
 	b.throttled += share * w.every
-	if w.chance(b.noise * w.every / 3600 / 3) {
+	if w.withProbability(b.noise * w.every / 3600 / 3) {
 		b.corrected += float64(1 + w.rng.IntN(5))
 	}
-	if w.chance(1e-5) {
+	if w.withProbability(1e-5) {
 		b.corrected += float64(w.rng.IntN(300))
 	}
 	b.pending = false
@@ -95,7 +95,7 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 			load: l, watts: math.Round(watts*1000) / 1000, energy: math.Round(b.energy*1000) / 1000,
 			sm: math.Round(l.clock*b.clock/15e6) * 15e6, temp: math.Round(30 + 45*l.power), throttled: b.throttled, corrected: b.corrected, rows: b.rows,
 		}
-		if w.wholeWatts {
+		if w.integerWatts {
 			b.shown.watts = math.Round(watts)
 		}
 	}
@@ -108,7 +108,7 @@ func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string
 	add := func(d *gpudata.DeviceFrame, m *signal.Metric, own string, value float64) {
 		d.Samples.Add(gpudata.Sample{Metric: m, Own: own, Value: value})
 	}
-	if w.chance(0.0003) {
+	if w.withProbability(0.0003) {
 		b.quiet = t + w.between(30, 200)
 	}
 	profile := func(d *gpudata.DeviceFrame) {

@@ -95,12 +95,12 @@ type world struct {
 	gaps     [][2]float64 // Periods in which the exporter does not respond.
 	restarts []float64    // Times of driver restarts, each at the end of a gap.
 	// The following fields determine what the exporter exposes.
-	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
+	energyCounter, integerWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
 
 func (w *world) between(low, high float64) float64 { return low + (high-low)*w.rng.Float64() }
 
-func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+func (w *world) withProbability(p float64) bool { return w.rng.Float64() < p }
 
 // newWorld returns a random node. If the seed is odd, the node has a fault.
 func newWorld(seed uint64) *world {
@@ -108,16 +108,16 @@ func newWorld(seed uint64) *world {
 	w.every = []float64{15, 15, 30, 60}[w.rng.IntN(4)]
 	w.refresh = []float64{1, w.every, 30}[w.rng.IntN(3)]
 	w.length = w.between(2, 5) * 3600
-	w.energyCounter, w.wholeWatts, w.nvlink = w.chance(0.85), w.chance(0.4), w.chance(0.7)
-	w.processes, w.holders, w.reasons, w.exactTimes = w.chance(0.5), w.chance(0.8), w.chance(0.8), w.chance(0.6)
+	w.energyCounter, w.integerWatts, w.nvlink = w.withProbability(0.85), w.withProbability(0.4), w.withProbability(0.7)
+	w.processes, w.holders, w.reasons, w.exactTimes = w.withProbability(0.5), w.withProbability(0.8), w.withProbability(0.8), w.withProbability(0.6)
 	limit := []float64{300, 400, 700, 1000}[w.rng.IntN(4)]
 	for i := range 1 + w.rng.IntN(16) {
 		b := &board{id: fmt.Sprintf("GPU-%d", i), limit: limit, idle: limit * w.between(0.06, 0.18), clock: 1.98e9, rows: float64(w.rng.IntN(3))}
 		b.energy, b.corrected = w.between(0, 1e9), float64(w.rng.IntN(100))
-		if w.chance(0.1) {
+		if w.withProbability(0.1) {
 			b.noise = w.between(10, 800)
 		}
-		if w.chance(0.1) {
+		if w.withProbability(0.1) {
 			b.instances = 2 + w.rng.IntN(3)
 		}
 		w.boards = append(w.boards, b)
@@ -126,11 +126,11 @@ func newWorld(seed uint64) *world {
 		w.inject()
 	}
 	w.schedule()
-	for w.chance(0.5) {
+	for w.withProbability(0.5) {
 		begin := w.between(0, w.length)
 		end := begin + w.between(45, 1200)
 		w.gaps = append(w.gaps, [2]float64{begin, end})
-		if w.chance(0.4) {
+		if w.withProbability(0.4) {
 			w.restarts = append(w.restarts, end)
 		}
 	}
@@ -194,10 +194,10 @@ func (w *world) start(j *job) {
 		})
 	}
 	j.pauseEvery, j.pause = w.between(600, 2400), w.between(10, 270)
-	if w.chance(0.3) {
+	if w.withProbability(0.3) {
 		j.pauseEvery = j.pause + w.between(90, 300) // the job spends more time evaluating than training
 	}
-	j.spinsInPause, j.bubbles = w.chance(0.5), w.between(0, 0.4)
+	j.spinsInPause, j.bubbles = w.withProbability(0.5), w.between(0, 0.4)
 	for range j.devices {
 		j.uneven = append(j.uneven, w.between(0.75, 1))
 	}
@@ -239,7 +239,7 @@ func (w *world) inject() {
 		}
 	case "frozen_telemetry":
 		f.devices = all
-		w.wholeWatts = w.wholeWatts && w.energyCounter
+		w.integerWatts = w.integerWatts && w.energyCounter
 		j.devices = all[:1+w.rng.IntN(len(all))]
 	default:
 		f.devices = all[:1]
@@ -315,7 +315,7 @@ func (w *world) does(b *board, d int, t float64) load {
 			}
 			return w.idles(b, 1)
 		}
-		if w.chance(0.02) { // an all-reduce operation
+		if w.withProbability(0.02) { // an all-reduce operation
 			return load{util: 1, dram: 0.1, pcie: 0.05, nvlink: 0.6, power: 0.35, clock: 1}
 		}
 		return load{
@@ -324,7 +324,7 @@ func (w *world) does(b *board, d int, t float64) load {
 		}
 	case inference, timeSliced:
 		busy := math.Pow(math.Abs(math.Sin(t/300+float64(d))), 2) * w.between(0.3, 1.3)
-		if w.chance(0.3) {
+		if w.withProbability(0.3) {
 			busy = w.rng.Float64() * 0.1
 		}
 		busy = min(1, busy)

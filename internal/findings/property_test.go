@@ -24,8 +24,8 @@ type score struct {
 	expected, found map[string]int
 	// The first list contains the false findings in timelines without faults. The second list
 	// contains the false findings in timelines with faults.
-	wrong, wrongBeside []string
-	missed             []string
+	wrong, wrongWithFaults []string
+	missed                 []string
 }
 
 // judgeWorld runs the rules on the timeline with the given seed and adds the result to the score.
@@ -69,7 +69,7 @@ func (s *score) judgeWorld(seed uint64) {
 			switch {
 			case !wrong:
 			case len(w.faults) > 0:
-				s.wrongBeside = append(s.wrongBeside, text)
+				s.wrongWithFaults = append(s.wrongWithFaults, text)
 			default:
 				s.wrong = append(s.wrong, text)
 			}
@@ -128,8 +128,8 @@ func TestFaultsAreFoundAndHealthyDevicesAreNot(t *testing.T) {
 		assert.GreaterOrEqual(t, float64(s.found[rule]), 0.99*float64(n), "%s:\n%s", rule, strings.Join(s.missed, "\n"))
 	}
 	t.Logf("%d timelines; %.0f device-hours without faults, %d false findings; %.0f with faults, %d false findings; recall %d/%d",
-		s.timelines, s.deviceHours, len(s.wrong), s.faultyHours, len(s.wrongBeside), got, expected)
-	t.Logf("the hardest cases:\n%s", strings.Join(slices.Concat(s.missed, s.wrongBeside), "\n"))
+		s.timelines, s.deviceHours, len(s.wrong), s.faultyHours, len(s.wrongWithFaults), got, expected)
+	t.Logf("the hardest cases:\n%s", strings.Join(slices.Concat(s.missed, s.wrongWithFaults), "\n"))
 	assert.LessOrEqual(t, float64(len(s.wrong)), s.deviceHours/10_000, "in %.0f device-hours:\n%s", s.deviceHours, strings.Join(s.wrong, "\n"))
-	assert.LessOrEqual(t, float64(len(s.wrongBeside)), s.faultyHours/5000, strings.Join(s.wrongBeside, "\n"))
+	assert.LessOrEqual(t, float64(len(s.wrongWithFaults)), s.faultyHours/5000, strings.Join(s.wrongWithFaults, "\n"))
 }

@@ -129,10 +129,10 @@ func checkHistory(t *rapid.T) {
 // agent is the processor that runs on a node. The simulated cluster replaces the kubelet and the
 // API server.
 type agent struct {
-	cfg     *Config
-	tracker *attribution.Tracker
-	whole   processor.Metrics
-	sink    *consumertest.MetricsSink
+	cfg       *Config
+	tracker   *attribution.Tracker
+	processor processor.Metrics
+	sink      *consumertest.MetricsSink
 }
 
 func startAgent(t *rapid.T, node string, now *time.Time) *agent {
@@ -148,22 +148,22 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	sink := &consumertest.MetricsSink{}
 	holders := p.section()
 	holders.Start = nil // The test does not start the sources.
-	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Sections(append([]pdatagpu.Section{holders}, accounts...)...))
+	stages, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Sections(append([]pdatagpu.Section{holders}, accounts...)...))
 	require.NoError(t, err)
-	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
-	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
+	require.NoError(t, stages.Start(context.Background(), componenttest.NewNopHost()))
+	return &agent{cfg: cfg, tracker: p.tracker, processor: stages, sink: sink}
 }
 
 // scrape updates the sources' data to the current time, processes one batch of telemetry, and
 // returns the output.
 func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
 	a.tracker.Update(now, sourcesOf(w, a.cfg, now))
-	require.NoError(t, a.whole.ConsumeMetrics(context.Background(), telemetry(w, now)))
+	require.NoError(t, a.processor.ConsumeMetrics(context.Background(), telemetry(w, now)))
 	all := a.sink.AllMetrics()
 	return all[len(all)-1]
 }
 
-func (a *agent) shutdown(ctx context.Context) error { return a.whole.Shutdown(ctx) }
+func (a *agent) shutdown(ctx context.Context) error { return a.processor.Shutdown(ctx) }
 
 func TestTenThousandClaimsOfOtherNodesAreIgnored(t *testing.T) {
 	claim := func(name, pod string) *resourcev1.ResourceClaim {

@@ -35,10 +35,10 @@ func schedulersPod(namespace, name, asked string, labels, annotations map[string
 }
 
 func TestSchedulerAnnotationsSetTheHolders(t *testing.T) {
-	reservation := gives("gpu-reservation-1", "nvidia.com/gpu=GPU-1")
+	reservation := containerWith("gpu-reservation-1", "nvidia.com/gpu=GPU-1")
 	reservation.Namespace = "kai-resource-reservation"
 	kubelet := kubelettest.Start(t)
-	kubelet.Set(reservation, gives("hami", "nvidia.com/gpu=GPU-1-3"), gives("volcano", "volcano.sh/vgpu-number=GPU-1-4"), gives("rdma", "nvidia.com/gpu=GPU-4"))
+	kubelet.Set(reservation, containerWith("hami", "nvidia.com/gpu=GPU-1-3"), containerWith("volcano", "volcano.sh/vgpu-number=GPU-1-4"), containerWith("rdma", "nvidia.com/gpu=GPU-4"))
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false,
 		schedulersPod("kai-resource-reservation", "gpu-reservation-1", "nvidia.com/gpu", map[string]string{"runai-gpu-group": "g1"}, nil),
 		schedulersPod("ns", "kai", "", map[string]string{"runai-gpu-group": "g1"}, map[string]string{"gpu-fraction": "0.5"}),
@@ -102,8 +102,8 @@ func TestAListWithOneValueIdentifiesADeviceOfASlice(t *testing.T) {
 		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1},
 		Devices: []resourcev1.Device{listed("one", "GPU-1"), listed("several", "GPU-2", "GPU-3")},
 	}}
-	devices, whole := readSlices([]*resourcev1.ResourceSlice{slice}, []string{"gpu.nvidia.com"})
-	assert.True(t, whole)
+	devices, complete := readSlices([]*resourcev1.ResourceSlice{slice}, []string{"gpu.nvidia.com"})
+	assert.True(t, complete)
 	assert.Equal(t, map[attribution.DRADevice]attribution.SliceDevice{
 		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "one"}:     {UUID: "GPU-1"},
 		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "several"}: {},
@@ -115,10 +115,10 @@ func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 	set := componenttest.NewNopTelemetrySettings()
 	set.Logger = zap.New(core)
 	kubelet := kubelettest.Start(t)
-	kubelet.Set(gives("a", "volcano.sh/vgpu-number=GPU-1-3", "rdma/hca=hca-0", "nvidia.com/gpu=GPU-2"))
+	kubelet.Set(containerWith("a", "volcano.sh/vgpu-number=GPU-1-3", "rdma/hca=hca-0", "nvidia.com/gpu=GPU-2"))
 	p := asking(t, kubelet, componenttest.NewNopHost(), set, false)
 	p.sources.update(time.Now())
-	kubelet.Set(gives("a", "volcano.sh/vgpu-number=GPU-1-4", "example.com/accel=7"))
+	kubelet.Set(containerWith("a", "volcano.sh/vgpu-number=GPU-1-4", "example.com/accel=7"))
 	require.Eventually(t, func() bool { return logs.Len() == 2 }, 10*time.Second, 10*time.Millisecond)
 	resources := map[string]string{}
 	for _, e := range logs.All() {
@@ -130,7 +130,7 @@ func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 
 func TestAResourceInOtherResourceNamesDoesNotChangeHolders(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	all := []kube.ContainerResources{gives("a", "example.com/accel=7", "example.com/accel=GPU-1")}
+	all := []kube.ContainerResources{containerWith("a", "example.com/accel=7", "example.com/accel=GPU-1")}
 	require.Len(t, readContainers(all, cfg)[0].Devices, 2)
 	cfg.OtherResourceNames = []string{"example.com/*"}
 	kept := readContainers(all, cfg)[0].Devices

@@ -87,7 +87,7 @@ func podsOf(p *gpuK8s, id string) string {
 	return strings.Join(names, " ")
 }
 
-func gives(pod string, ids ...string) kube.ContainerResources {
+func containerWith(pod string, ids ...string) kube.ContainerResources {
 	c := kube.ContainerResources{Namespace: "ns", Pod: pod, Container: "c"}
 	for _, id := range ids {
 		resource, id, _ := strings.Cut(id, "=")
@@ -99,9 +99,9 @@ func gives(pod string, ids ...string) kube.ContainerResources {
 func TestTheKubeletIsReadOverItsSocket(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(
-		gives("a", "nvidia.com/gpu=GPU-1"),
-		gives("b", "nvidia.com/gpu.shared=GPU-2::3", "nvidia.com/mig-1g.10gb=MIG-GPU-3/7/0"),
-		gives("c", "example.com/a100=GPU-4"), // renamed
+		containerWith("a", "nvidia.com/gpu=GPU-1"),
+		containerWith("b", "nvidia.com/gpu.shared=GPU-2::3", "nvidia.com/mig-1g.10gb=MIG-GPU-3/7/0"),
+		containerWith("c", "example.com/a100=GPU-4"), // renamed
 	)
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false)
 	assert.Equal(t, "a", podsOf(p, "GPU-1"), "the start waits for the first answer")
@@ -109,13 +109,13 @@ func TestTheKubeletIsReadOverItsSocket(t *testing.T) {
 	assert.Equal(t, "b", podsOf(p, "GPU-3/gi7"))
 	assert.Equal(t, "c", podsOf(p, "GPU-4"))
 
-	kubelet.Set(gives("d", "nvidia.com/gpu=GPU-1"))
+	kubelet.Set(containerWith("d", "nvidia.com/gpu=GPU-1"))
 	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "d" }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestALostKubeletIsReportedAndItsLastAnswerIsKept(t *testing.T) {
 	kubelet := kubelettest.Start(t)
-	kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
+	kubelet.Set(containerWith("a", "nvidia.com/gpu=GPU-1"))
 	host := newStatusHost()
 	tel := componenttest.NewTelemetry()
 	p := asking(t, kubelet, host, tel.NewTelemetrySettings(), false)
@@ -207,7 +207,7 @@ func TestWithoutReadableSlicesNoHolderIsUnknown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kubelet := kubelettest.Start(t)
-			kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
+			kubelet.Set(containerWith("a", "nvidia.com/gpu=GPU-1"))
 			p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 			p.sources.maxStartWait = time.Second
 			p.cfg.Sources.PodResources.Socket = kubelet.Socket()
@@ -389,7 +389,7 @@ func TestProcessesAreFoundInTheCacheOfPods(t *testing.T) {
 
 func TestTheNodesLabelAndSchedulersAnnotationsAreRead(t *testing.T) {
 	kubelet := kubelettest.Start(t)
-	kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1::0", "nvidia.com/mig-1g.10gb=MIG-2"))
+	kubelet.Set(containerWith("a", "nvidia.com/gpu=GPU-1::0", "nvidia.com/mig-1g.10gb=MIG-2"))
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false,
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{sharingStrategyLabel: "mps"}}},
 		&corev1.Pod{

@@ -52,7 +52,7 @@ func TestConditionsAboveTheLimitAreDroppedCountedAndLoggedOnce(t *testing.T) {
 		assert.Equal(t, "{k8s.node.name=a} k8s.node.gpu.condition {k8s.node.condition.status=false, k8s.node.condition.type=GPU31} = 1", shown[31])
 
 		after(10 * r.cfg.CollectionInterval)
-		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 9}}, metricdatatest.IgnoreTimestamp())
+		metadatatest.AssertEqualReceiverGpuClusterConditionsDropped(t, telemetry, []metricdata.DataPoint[int64]{{Value: 9}}, metricdatatest.IgnoreTimestamp())
 		require.Equal(t, 1, logs.Len())
 		assert.Contains(t, logs.All()[0].Message, "at most 32 condition series")
 		assert.Equal(t, map[string]any{"k8s.node.name": "a", "conditions": int64(9)}, logs.All()[0].ContextMap())
@@ -84,7 +84,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndLoggedOnce(t *testing.T) {
 
 		after(10 * r.cfg.CollectionInterval)
 		assert.Contains(t, strings.Join(r.emittedPoints(), "\n"), "dra.condition.status=true, dra.condition.type=Ready")
-		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		metadatatest.AssertEqualReceiverGpuClusterConditionsDropped(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 		require.Equal(t, 1, logs.Len())
 		assert.Contains(t, logs.All()[0].Message, "more than 256 bytes")
 		assert.Equal(t, map[string]any{"claim": "team/held", "conditions": int64(1)}, logs.All()[0].ContextMap())

@@ -57,7 +57,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		out.Claims = slices.Compact(slices.Sorted(maps.Values(kube.ClaimNames(p))))
 		out.Group = gpushare.PodGroup(p)
 	}
-	out.Health, out.LeftOut = convertHealth(p)
+	out.Health, out.HealthDropped = convertHealth(p)
 
 	if !requestsExtended(p) {
 		return out
@@ -98,7 +98,7 @@ func requestsExtended(p *corev1.Pod) bool {
 // convertNode converts a node and selects the conditions to emit for the node.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, dropped := convertConditions(n.Status.Conditions, emitted)
-	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
+	return &demand.Node{Node: n, Conditions: conditions, ConditionsDropped: dropped}
 }
 
 // convertSlice converts a ResourceSlice and its devices. The second result contains the names of

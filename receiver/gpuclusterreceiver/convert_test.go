@@ -223,5 +223,5 @@ func TestDevicesWithTooLongIDsHaveNoHealthAndAreCounted(t *testing.T) {
 	}}}}}
 	pod := convertPod(p, gpushare.Families{})
 	assert.Len(t, pod.Health, 1)
-	assert.EqualValues(t, 2, pod.LeftOut)
+	assert.EqualValues(t, 2, pod.HealthDropped)
 }

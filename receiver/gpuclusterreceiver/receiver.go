@@ -275,7 +275,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, elapsed.Seconds())
 	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
-	r.telemetry.ReceiverGpuClusterConditionsLeftOut.Record(ctx, stats.ConditionsLeftOut+stats.ClaimConditionsLeftOut)
+	r.telemetry.ReceiverGpuClusterConditionsDropped.Record(ctx, stats.ConditionsDropped+stats.ClaimConditionsDropped)
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
 	if r.pools.isRepeated(now, stats.IncompletePools) {
@@ -288,14 +288,14 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 			"or now advertises other devices.",
 			zap.String("device", stats.UnknownDevice), zap.Int64("devices", stats.UnknownDevices))
 	}
-	if r.conditions.isRepeated(now, stats.ConditionsLeftOut) {
+	if r.conditions.isRepeated(now, stats.ConditionsDropped) {
 		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are dropped: a node has at most %d condition series, and a type has at most %d bytes. "+
 			"Make node_conditions match fewer.", maxConditions, maxValue),
-			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsLeftOut))
+			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsDropped))
 	}
-	if r.claimConditions.isRepeated(now, stats.ClaimConditionsLeftOut) {
+	if r.claimConditions.isRepeated(now, stats.ClaimConditionsDropped) {
 		r.settings.Logger.Warn(fmt.Sprintf("Conditions of claims' devices are dropped from k8s.resourceclaim.device.condition: their types have more than %d bytes.", maxValue),
-			zap.String("claim", stats.ConditionsClaim), zap.Int64("conditions", stats.ClaimConditionsLeftOut))
+			zap.String("claim", stats.ConditionsClaim), zap.Int64("conditions", stats.ClaimConditionsDropped))
 	}
 }
 

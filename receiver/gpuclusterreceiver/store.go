@@ -68,7 +68,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	ends := []func(){
 		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
 			pod := convertPod(p, s.families)
-			s.dropped.Add(pod.LeftOut)
+			s.dropped.Add(pod.HealthDropped)
 			return func() { s.cluster.SetPod(pod) }
 		}, s.cluster.DeletePod)),
 		c.SubscribeObjects(kube.Nodes, handle(s, kube.Nodes, func(n *corev1.Node) func() {

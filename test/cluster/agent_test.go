@@ -83,8 +83,9 @@ func mirror(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// The gives method returns the kubelet's entry for a pod's container "main", which has one device.
-func (w *world) gives(pod, resource, id string) kube.ContainerResources {
+// The allocation method returns the kubelet's entry for a pod's container "main", which has one
+// device.
+func (w *world) allocation(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }
 
@@ -151,7 +152,7 @@ func TestNVMLAlone(t *testing.T) {
 	w.runs(t, m, 300, "privileged/main")
 	w.runs(t, m, 301, "privileged/main")
 	m.container(t, 400, unknownUID, strings.Repeat("f", 64))
-	w.kubelet.Set(w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"))
+	w.kubelet.Set(w.allocation("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.allocation("shared-b", "nvidia.com/gpu.shared", shared+"::1"))
 
 	c := startChain(t, w.plane.KubeConfig(t), w.kubelet.Socket())
 	c.nvml(t, m, false)
@@ -246,9 +247,9 @@ func TestNVMLNextToAnExporter(t *testing.T) {
 	w.runs(t, m, 301, "privileged/main")
 	w.runs(t, m, 400, "privileged/side")
 	w.kubelet.Set(
-		w.gives("trainer", "nvidia.com/gpu", given),
-		w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
-		w.gives("small", "nvidia.com/mig-1g.10gb", "MIG-"+cut+"/"+instances[0]+"/0"),
+		w.allocation("trainer", "nvidia.com/gpu", given),
+		w.allocation("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.allocation("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
+		w.allocation("small", "nvidia.com/mig-1g.10gb", "MIG-"+cut+"/"+instances[0]+"/0"),
 	)
 	c := startChain(t, w.plane.KubeConfig(t), w.kubelet.Socket())
 	c.nvml(t, m, true)
@@ -336,7 +337,7 @@ func TestAllSectionsReadNVMLsProcessesInTheDcgmReceiver(t *testing.T) {
 	w.runs(t, m, 200, "shared-a/main")
 	w.runs(t, m, 201, "shared-b/main")
 	w.kubelet.Set(
-		w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
+		w.allocation("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.allocation("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
 	)
 
 	sink := &consumertest.MetricsSink{}

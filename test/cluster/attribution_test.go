@@ -306,10 +306,10 @@ func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	plane.Create(t, worker)
 	plane.Apply(t, withNamespace(agent, namespace))
 	kubelet := kubelettest.Start(t)
-	gives := func(pod string) kube.ContainerResources {
+	allocation := func(pod string) kube.ContainerResources {
 		return kube.ContainerResources{Namespace: namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu0}}}
 	}
-	kubelet.Set(gives("worker"))
+	kubelet.Set(allocation("worker"))
 	sink := &consumertest.MetricsSink{}
 	h := newHost()
 	way := wayTo(t, plane.ServiceAccountKubeConfig(t, namespace, "agent"))
@@ -324,7 +324,7 @@ func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 		}
 	}
 	assert.Equal(t, string(worker.UID), scrape(t, p, sink)[gpu0][signal.K8sPodUID])
-	kubelet.Set(gives("unheard-of"))
+	kubelet.Set(allocation("unheard-of"))
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodName] == "unheard-of" }, patience, poll)
 	assert.Nil(t, scrape(t, p, sink)[gpu0][signal.K8sPodUID], "no UID is better than a wrong one")
 

@@ -510,12 +510,12 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 		step()
 	}
 	c.evict()
-	c.leave(second)
+	c.removeNode(second)
 	for range 4 {
 		step()
 	}
 	c.join(second, node+"-2", kubeConfig)
-	c.leave(first)
+	c.removeNode(first)
 	c.join(first, node+"-renamed", kubeConfig)
 	// The scheduler's decisions determine when each situation occurs, so run more steps until all
 	// situations have occurred.
@@ -538,8 +538,8 @@ func (c *claimCluster) missing() []string {
 func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 	require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGSTOP))
 	defer func() { require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGCONT)) }()
-	look := func() map[string]float64 {
-		truth := c.look() // reread on every attempt, because the API server may still be processing requests from the scheduler
+	observe := func() map[string]float64 {
+		truth := c.observe() // reread on every attempt, because the API server may still be processing requests from the scheduler
 		for _, n := range c.nodes {
 			n.list(n.listed)
 		}
@@ -549,7 +549,7 @@ func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 		for sources, o := range n.observers {
 			var want, got map[string][]dratest.Holder
 			if !assert.Eventually(c.t, func() bool {
-				look()
+				observe()
 				// The samples have a different cluster name, so they do not affect the time charged
 				// for this cluster's boards.
 				want, got = holdersIn(n.verdicts(sources)), holders(o.process(c.t, n.telemetry("probe", time.Now())))
@@ -559,7 +559,7 @@ func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 			}
 		}
 	}
-	require.EventuallyWithT(c.t, func(collect *assert.CollectT) { assert.Equal(collect, look(), counts(counted.last())) }, patience, poll)
+	require.EventuallyWithT(c.t, func(collect *assert.CollectT) { assert.Equal(collect, observe(), counts(counted.last())) }, patience, poll)
 	for _, n := range c.nodes {
 		for sources, o := range n.observers {
 			o.charge(c.t, n, n.verdicts(sources), sources)

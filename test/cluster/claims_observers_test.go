@@ -53,7 +53,7 @@ type claimNode struct {
 	kubelet   *kubelettest.Kubelet
 	observers map[string]*claimObserver
 
-	// The look method sets the following fields.
+	// The observe method sets the following fields.
 
 	// listed contains the entries that the kubelet lists, including those with administrative
 	// access.
@@ -96,8 +96,8 @@ func (c *claimCluster) join(n *claimNode, name, kubeConfig string) {
 	}
 }
 
-// leave removes a node and its ResourceSlices from the cluster.
-func (c *claimCluster) leave(n *claimNode) {
+// removeNode removes a node and its ResourceSlices from the cluster.
+func (c *claimCluster) removeNode(n *claimNode) {
 	c.seen["node left"]++
 	n.joined, n.observers = false, nil
 	require.NoError(c.t, c.plane.Admin().CoreV1().Nodes().Delete(c.t.Context(), n.name, metav1.DeleteOptions{}))
@@ -174,22 +174,22 @@ func (n *claimNode) id(driver, device string) string {
 	return n.boards[i]
 }
 
-// look reads the objects from the API server and derives from them which entries the kubelets list
-// and which containers hold devices. look returns the nonzero values that gpu_cluster is expected
-// to report.
-func (c *claimCluster) look() map[string]float64 {
+// observe reads the objects from the API server and derives from them which entries the kubelets
+// list and which containers hold devices. observe returns the nonzero values that gpu_cluster is
+// expected to report.
+func (c *claimCluster) observe() map[string]float64 {
 	claims, pods := c.claims(), c.pods()
 	for _, n := range c.nodes {
 		if n.joined {
-			n.look(c, claims, pods)
+			n.observe(c, claims, pods)
 		}
 	}
 	c.recordSituations(claims, pods)
 	return c.count(claims, pods)
 }
 
-func (n *claimNode) look(c *claimCluster, claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) {
-	n.lookForInstances(claims)
+func (n *claimNode) observe(c *claimCluster, claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) {
+	n.updateInstances(claims)
 	n.listed, n.nvidia, n.devices = nil, false, map[string]dratest.Verdict{}
 	for i, id := range n.boards {
 		if i != 1 || len(n.instances) == 0 {
@@ -232,9 +232,9 @@ func (n *claimNode) look(c *claimCluster, claims map[string]*resourcev1.Resource
 	}
 }
 
-// lookForInstances creates instances for newly allocated partitions and deletes the instances of
+// updateInstances creates instances for newly allocated partitions and deletes the instances of
 // partitions that are no longer allocated.
-func (n *claimNode) lookForInstances(claims map[string]*resourcev1.ResourceClaim) {
+func (n *claimNode) updateInstances(claims map[string]*resourcev1.ResourceClaim) {
 	allocated := map[string]bool{}
 	for _, claim := range claims {
 		for _, r := range allocation(claim) {

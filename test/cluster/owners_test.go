@@ -45,10 +45,10 @@ func TestOwnersAreReadFromPodsAndIfPermittedFromJobs(t *testing.T) {
 	web.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d4f", UID: "uid-of-set", Controller: &yes}}
 	plane.Create(t, web)
 	kubelet := kubelettest.Start(t)
-	gives := func(pod, id string) kube.ContainerResources {
+	allocation := func(pod, id string) kube.ContainerResources {
 		return kube.ContainerResources{Namespace: namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: id}}}
 	}
-	kubelet.Set(gives(trainer.Name, gpu0), gives(web.Name, gpu1))
+	kubelet.Set(allocation(trainer.Name, gpu0), allocation(web.Name, gpu1))
 	plane.Apply(t, withNamespace(agent, namespace))
 	sink := &consumertest.MetricsSink{}
 	h := newHost()

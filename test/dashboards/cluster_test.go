@@ -71,7 +71,7 @@ func begin(t *testing.T) *stage {
 	}}
 	liar := s.running("liar", memoryResource, "8k")
 	s.doubtful = card{uuid: doubtfulGPU, tenants: []tenant{uses(s.namespace, liar.Name, string(liar.UID), 4000)}}
-	s.doubtful.tenants[0].said = 16000
+	s.doubtful.tenants[0].reported = 16000
 	s.cardExporter = startCardExporter(t, s.full, s.doubtful)
 
 	// The first two pods request more GPUs or more memory than any node has. The third pod breaks a
@@ -101,7 +101,7 @@ func (s *stage) hold(name string) (release func()) {
 // recover makes the exporter report the actual memory usage.
 func (s *stage) recover() {
 	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // clone, because the exporter may be reading the old slice
-	s.doubtful.tenants[0].said = s.doubtful.tenants[0].used
+	s.doubtful.tenants[0].reported = s.doubtful.tenants[0].used
 	s.show(s.full, s.doubtful)
 }
 

@@ -35,11 +35,11 @@ type card struct {
 	others int
 }
 
-// tenant is a pod on a GPU. used is the memory that the pod uses, and said is the memory that the
-// exporter reports, both in MiB.
+// tenant is a pod on a GPU. used is the memory that the pod uses, and reported is the memory that
+// the exporter reports, both in MiB.
 type tenant struct {
 	namespace, pod, uid string
-	used, said          int
+	used, reported      int
 }
 
 func uses(namespace, pod, uid string, mib int) tenant { return tenant{namespace, pod, uid, mib, mib} }
@@ -112,7 +112,7 @@ func (e *cardExporter) serve(w http.ResponseWriter, _ *http.Request) {
 		if t == nil {
 			return cardMemory - c.free()
 		}
-		return t.said
+		return t.reported
 	})
 	family("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", false, func(*card, *tenant) int {
 		return watts * int(time.Since(e.started).Milliseconds())

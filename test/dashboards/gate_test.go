@@ -28,7 +28,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	gpu := func(others int, tenants ...tenant) card { return card{uuid: fullGPU, others: others, tenants: tenants} }
 	transcriber := func(used int) tenant { return uses("batch", "transcriber-x", "uid-of-no-matter", used) }
 	doubtful := transcriber(1000)
-	doubtful.said = cardMemory - 1000
+	doubtful.reported = cardMemory - 1000
 	exporter := startCardExporter(t, gpu(cardMemory-room+1))
 	agent := start(t, map[string]string{
 		"DCGM_ENDPOINT": exporter.URL + "/metrics", "OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(),

@@ -94,7 +94,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 				return true
 			}, tr.agent.Process)
 			took := time.Since(mended).Seconds()
-			tr.wholeWindow(t, mended)
+			tr.coveredWindow(t, mended)
 			assert.Greater(t, scraped, int(outage/interval)/4, "scraping continued")
 			if f.allow.dropped {
 				assert.Positive(t, refused)

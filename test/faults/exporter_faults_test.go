@@ -145,13 +145,13 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	tr.setting.env = env
 	tr.setting.set = append(append([]string(nil), fast...), s.set...)
 	tr.agent = startCollector(t, tr.setting)
-	tr.wholeWindow(t, time.Time{})
+	tr.coveredWindow(t, time.Time{})
 	return tr
 }
 
-// wholeWindow waits for a window that started after the given time and has a coverage of at least
+// coveredWindow waits for a window that started after the given time and has a coverage of at least
 // 0.8.
-func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
+func (tr *trial) coveredWindow(t *testing.T, after time.Time) {
 	t.Helper()
 	processtest.Until(t, "a complete window", func() bool {
 		for _, p := range tr.backend.all() {
@@ -232,7 +232,7 @@ func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 			mended := time.Now()
 			tr.exporter.breaks(nil)
 			took := tr.recovered(t, mended, "")
-			tr.wholeWindow(t, mended)
+			tr.coveredWindow(t, mended)
 			for _, p := range ups(tr.backend.all(), "", broke) {
 				if p.end.Before(mended.Add(-window)) {
 					assert.Zero(t, p.value, "up %s after the fault began", p.end.Sub(broke))
@@ -286,7 +286,7 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 			}, tr.agent.Process)
 			mended := time.Now()
 			tr.exporter.adds(nil, nil)
-			tr.wholeWindow(t, mended)
+			tr.coveredWindow(t, mended)
 			held := fmt.Sprintf("%d holders appeared and disappeared, and device series did not change", len(pods)-1)
 			if refused > 0 {
 				held = fmt.Sprintf("with `max_devices: 2000` and `max_series: 2000`, %.0f samples of new series are refused, and all samples of known series are accepted", refused)
@@ -296,14 +296,14 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	}
 }
 
-func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
+func TestAnExporterThatRestartsRestartsItsCounters(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, setting{})
 	var mended time.Time
 	for range either(2, 10) {
 		tr.exporter.restart(t)
 		mended = time.Now()
-		tr.wholeWindow(t, mended)
+		tr.coveredWindow(t, mended)
 	}
 	tr.finish(t, result{
 		group: "exporter", fault: "restart with counters reset", held: "no increase is negative or implausible, and the counts of XID errors are exact",
@@ -336,7 +336,7 @@ func TestARemovedHostNameIsAGap(t *testing.T) {
 	mended := time.Now()
 	require.NoError(t, os.WriteFile(hosts, []byte(known), 0o600))
 	took := tr.recovered(t, mended, "")
-	tr.wholeWindow(t, mended)
+	tr.coveredWindow(t, mended)
 	tr.finish(t, result{
 		group: "exporter", fault: "DNS unavailable", recovery: took,
 		held: "`gpu.exporter.up` is 0, and the outcome is `connect`; recovery takes up to 5 s, because the hosts file is read again at this interval",
@@ -370,7 +370,7 @@ func TestACertificateThatExpiresIsAGap(t *testing.T) {
 	mended := time.Now()
 	current.Store(valid)
 	took := tr.recovered(t, mended, "")
-	tr.wholeWindow(t, mended)
+	tr.coveredWindow(t, mended)
 	tr.gaps(t, broke.Add(interval), mended)
 	tr.finish(t, result{
 		group: "exporter", fault: "TLS certificate expired", held: "`gpu.exporter.up` is 0, and the outcome is `tls`", recovery: took,

@@ -184,7 +184,7 @@ func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 					"DCGM_ENDPOINT": e.url(), "OTLP_ENDPOINT": b.url(), "NODE_NAME": e.node,
 					"KUBELET_SOCKET": kubelet.Socket(), "KUBE_CONFIG": api.kubeConfig,
 				}})
-				tr.wholeWindow(t, time.Time{})
+				tr.coveredWindow(t, time.Time{})
 
 				f.begin(t, api, kubelet)
 				broke := time.Now()
@@ -202,7 +202,7 @@ func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 					return false
 				}, tr.agent.Process)
 				took := time.Since(mended).Seconds()
-				tr.wholeWindow(t, time.Now())
+				tr.coveredWindow(t, time.Now())
 				checkHolders(t, tr, broke, mended)
 				tr.finish(t, result{
 					group: "Kubernetes", fault: f.fault, recovery: took,

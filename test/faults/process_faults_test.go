@@ -42,7 +42,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		began := time.Now()
 		tr.agent = startCollector(t, tr.setting)
 		slowest = max(slowest, tr.recovered(t, began, ""))
-		tr.wholeWindow(t, began)
+		tr.coveredWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
 	// Each kill loses at most the samples of half a window, which is the interval at which state is
@@ -68,7 +68,7 @@ func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
 		peak = max(peak, tr.agent.peak)
 		began = time.Now()
 		tr.agent = startCollector(t, tr.setting)
-		tr.wholeWindow(t, began)
+		tr.coveredWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
 	tr.finish(t, result{
@@ -116,7 +116,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	tr.exporter.adds(nil, nil)
 	require.NoError(t, os.Remove(filler))
 	mended := time.Now()
-	tr.wholeWindow(t, mended)
+	tr.coveredWindow(t, mended)
 	took := time.Since(mended).Seconds()
 	tr.finish(t, result{
 		group: "process", fault: "disk full under file_storage", recovery: took,
@@ -212,7 +212,7 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 			began := time.Now()
 			tr.agent = startCollector(t, tr.setting)
 			took := tr.recovered(t, began, "")
-			tr.wholeWindow(t, began)
+			tr.coveredWindow(t, began)
 			assert.InDelta(t, 1, tr.agent.metric(t, "otelcol_processor_"+f.processor+"_storage_errors", ""), 0)
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
@@ -271,7 +271,7 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 			began := time.Now()
 			tr.agent = startCollector(t, tr.setting)
 			took := tr.recovered(t, began, "")
-			tr.wholeWindow(t, began)
+			tr.coveredWindow(t, began)
 			for _, file := range files {
 				renamed, err := filepath.Glob(file + ".*.backup")
 				require.NoError(t, err)
@@ -302,7 +302,7 @@ func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	processtest.Until(t, "a line in the log", func() bool {
 		return strings.Contains(tr.agent.Output.String(), "The storage file was removed.") && strings.Contains(tr.agent.Output.String(), dir)
 	}, tr.agent.Process)
-	tr.wholeWindow(t, removed)
+	tr.coveredWindow(t, removed)
 	tr.finish(t, result{
 		group: "process", fault: "storage directory removed", recovery: -1,
 		held: "the process logs the file's name, and still sends windows",

@@ -20,9 +20,9 @@ type kind struct {
 	// If churn is true, the number of pods changes, and so do the labels that do not identify a
 	// device: the pod labels, err_code, and err_msg.
 	churn bool
-	// If whole is true, timelines are complete. No scrape fails, no row or board is missing, and no
+	// If complete is true, timelines are complete. No scrape fails, no row or board is missing, and no
 	// exporter repeats old values.
-	whole bool
+	complete bool
 	// If steady is true, exporters do not restart.
 	steady bool
 }
@@ -96,9 +96,11 @@ var (
 	ratioFields   = instanceFields[3:7]
 )
 
-// chance returns true with the given probability in percent. When rapid shrinks a failing case, the
-// result shrinks to false.
-func (f *fleet) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent }
+// withProbability returns true with the given probability in percent. When rapid shrinks a failing
+// case, the result shrinks to false.
+func (f *fleet) withProbability(percent int) bool {
+	return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent
+}
 
 // pick draws an integer from 0 to below-1.
 func (f *fleet) pick(below int) int { return rapid.IntRange(0, below-1).Draw(f.T, "") }
@@ -124,8 +126,8 @@ func random(t *rapid.T, k kind) timeline {
 }
 
 func (f *fleet) exporter(n, scrapes int) *nodeState {
-	e := &nodeState{name: "gpu-node-" + strconv.Itoa(n), refresh: 1, processes: f.churn && f.chance(50)}
-	if !f.whole && f.chance(30) {
+	e := &nodeState{name: "gpu-node-" + strconv.Itoa(n), refresh: 1, processes: f.churn && f.withProbability(50)}
+	if !f.complete && f.withProbability(30) {
 		e.refresh = int(30 * time.Second / f.step)
 	}
 	for i := range rapid.IntRange(1, 3).Draw(f.T, "boards") {
@@ -144,12 +146,12 @@ func (f *fleet) exporter(n, scrapes int) *nodeState {
 			b.counters[c] = float64(f.pick(1000)) * 1e9
 		}
 		ids := []string{""}
-		if f.mig && f.chance(60) {
+		if f.mig && f.withProbability(60) {
 			ids = cut[:2+f.pick(len(cut)-1)]
 		}
 		for _, id := range ids {
 			d := &deviceState{id: id, until: scrapes, values: map[string]float64{}}
-			if id != "" && !f.whole && f.chance(20) {
+			if id != "" && !f.complete && f.withProbability(20) {
 				d.from = f.pick(scrapes)
 				d.until = d.from + 1 + f.pick(scrapes)
 			}
@@ -162,7 +164,7 @@ func (f *fleet) exporter(n, scrapes int) *nodeState {
 
 // scrape advances an exporter by one step and returns its rows.
 func (f *fleet) scrape(e *nodeState, i int) []row {
-	restart := i > 0 && !f.steady && f.chance(4)
+	restart := i > 0 && !f.steady && f.withProbability(4)
 	for _, b := range e.boards {
 		f.move(e, b, i%e.refresh == 0 || restart, restart)
 	}
@@ -170,19 +172,19 @@ func (f *fleet) scrape(e *nodeState, i int) []row {
 	case e.down > 0:
 		e.down--
 		return nil
-	case f.whole:
-	case f.chance(4):
+	case f.complete:
+	case f.withProbability(4):
 		return nil
-	case f.chance(2):
+	case f.withProbability(2):
 		e.down = f.pick(int(4 * time.Minute / f.step))
 	}
 	var rows []row
 	for _, b := range e.boards {
-		if !f.whole && f.chance(3) {
+		if !f.complete && f.withProbability(3) {
 			continue
 		}
 		absent := ""
-		if !f.whole && f.chance(10) {
+		if !f.complete && f.withProbability(10) {
 			all := slices.Concat(instanceFields, boardFields, maskFields)
 			absent = all[f.pick(len(all))]
 		}
@@ -219,12 +221,12 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 		b.gauges[l] = float64(f.pick(24)) * 1e9 // at most 1.5 times the capacity of any link; higher rates would be rejected
 	}
 	// An error of the entire board appears on all of its instances.
-	all := f.chance(3)
+	all := f.withProbability(3)
 	code := []int{13, 31, 43, 79}[f.pick(4)]
 	for _, d := range b.devices {
 		if restart {
 			d.xid = 0
-		} else if all || f.chance(5) {
+		} else if all || f.withProbability(5) {
 			d.xid = code
 		}
 		for _, r := range ratioFields {
@@ -246,7 +248,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 
 // holders occasionally returns different pods.
 func (f *fleet) holders(pods []string) []string {
-	if !f.chance(20) {
+	if !f.withProbability(20) {
 		return pods
 	}
 	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]

@@ -326,7 +326,7 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 		return slices.ContainsFunc(list, func(m *signal.Metric) bool { return m.Name == name })
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		tl := random(r, kind{mig: true, churn: true, whole: true})
+		tl := random(r, kind{mig: true, churn: true, complete: true})
 		short := run(t, tl.deliveries(onResources)).windows
 		for k, want := range run(t, tl.deliveries(onResources), windowOf(long)).windows {
 			if k.metric == signal.ThrottleViolationRatio.Name || k.metric == signal.ThrottleTimeRatio.Name {

@@ -20,7 +20,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	// The device stays full until the pod has terminated, which takes a while.
 	s.more("device_cooldown", 4)
 	s.assertEvicted(s.runaway)
-	s.assertToldOnce("GPUMemoryEviction")
+	s.assertReportedOnce("GPUMemoryEviction")
 	_, reported := s.first("breach_pending")
 	eviction, acted := s.first("evicted")
 	assert.Equal(t, string(s.runaway.UID), eviction.PodUID)
@@ -59,7 +59,7 @@ func TestAPodIsEvictedWhenItsDisruptionBudgetAllowsIt(t *testing.T) {
 	s.grow()
 	s.more("refused", 3)
 	s.assertEvicted()
-	s.assertToldOnce("GPUMemoryEvictionRefused")
+	s.assertReportedOnce("GPUMemoryEvictionRefused")
 
 	allow(1)
 	s.more("evicted", 1)
@@ -77,7 +77,7 @@ func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s.until("the breach is counted again", func() bool { return s.evaluated("device_cooldown") >= 2 })
 	assert.Zero(t, s.evaluated("evicted"))
 	s.assertEvicted(s.runaway)
-	s.assertToldOnce("GPUMemoryEviction")
+	s.assertReportedOnce("GPUMemoryEviction")
 }
 
 func TestADryRunReportsTheActionAndDoesNothing(t *testing.T) {
@@ -86,7 +86,7 @@ func TestADryRunReportsTheActionAndDoesNothing(t *testing.T) {
 	s.more("device_cooldown", 4)
 	assert.InDelta(t, 1, s.evaluated("would_evict"), 0)
 	s.assertEvicted()
-	s.assertToldOnce("GPUMemoryEvictionDryRun")
+	s.assertReportedOnce("GPUMemoryEvictionDryRun")
 }
 
 func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {

@@ -214,9 +214,9 @@ func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	assert.InDelta(s.t, len(want), s.granted()-s.evictions, 0, "evictions that the API server granted")
 }
 
-// assertToldOnce asserts that exactly one Kubernetes Event has the given reason, and that this
+// assertReportedOnce asserts that exactly one Kubernetes Event has the given reason, and that this
 // Event is about the runaway pod.
-func (s *stage) assertToldOnce(reason string) {
+func (s *stage) assertReportedOnce(reason string) {
 	s.t.Helper()
 	events, err := s.plane.Admin().CoreV1().Events(s.tenants).List(s.t.Context(), metav1.ListOptions{})
 	require.NoError(s.t, err)

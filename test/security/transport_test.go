@@ -87,9 +87,9 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// ask sends a request with the credentials that the prove function adds, and returns the status
+// request sends a request with the credentials that the prove function adds, and returns the status
 // code and the beginning of the response body.
-func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
+func (c certificate) request(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	require.NoError(t, err)
@@ -179,13 +179,13 @@ func TestEveryConnectionUsesTLSAndAuthentication(t *testing.T) {
 	} {
 		t.Run(listener.name, func(t *testing.T) {
 			for _, path := range listener.paths {
-				answered, _ := own.ask(t, listener.method, "https://"+listener.address+path, listener.right)
+				answered, _ := own.request(t, listener.method, "https://"+listener.address+path, listener.right)
 				assert.Equal(t, listener.status, answered, path)
 				for name, wrong := range listener.wrong {
-					answered, _ := own.ask(t, listener.method, "https://"+listener.address+path, wrong)
+					answered, _ := own.request(t, listener.method, "https://"+listener.address+path, wrong)
 					assert.Equal(t, http.StatusUnauthorized, answered, "%s with %s", path, name)
 				}
-				answered, said := own.ask(t, listener.method, "http://"+listener.address+path, listener.right)
+				answered, said := own.request(t, listener.method, "http://"+listener.address+path, listener.right)
 				assert.Equal(t, http.StatusBadRequest, answered, "%s without TLS", path)
 				assert.True(t, strings.HasPrefix(said, "Client sent an HTTP request to an HTTPS server."), said)
 			}

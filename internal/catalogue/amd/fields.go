@@ -78,49 +78,49 @@ const (
 //   - gpu_xgmi_nbr_*, which counts the traffic of the xGMI links a second time
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
+		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Provides: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
 		{Name: gfxBusy, Unit: cat.Percent, Parts: cat.Mean},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: used, Unit: cat.MiB, Gives: memory},
+		{Name: used, Unit: cat.MiB, Provides: memory},
 		{Name: free, Unit: cat.MiB},
-		{Name: total, Unit: cat.MiB, ZeroIsNone: true, Gives: memorySize},
+		{Name: total, Unit: cat.MiB, ZeroIsNone: true, Provides: memorySize},
 	}},
 	{Title: "Throttling: ticks by cause, on MI3xx", Fields: []cat.Field{
-		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: throttled("power", "gpu_violation_ppt_residency_accumulated")},
-		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_soc_thermal_residency_accumulated"), Gives: throttled("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
-		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_proc_hot_residency_accumulated"), Gives: throttled("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
-		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: throttled("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
-		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: throttled("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
+		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Provides: throttled("power", "gpu_violation_ppt_residency_accumulated")},
+		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_soc_thermal_residency_accumulated"), Provides: throttled("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
+		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_proc_hot_residency_accumulated"), Provides: throttled("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
+		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_vr_thermal_tracking_accumulated"), Provides: throttled("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
+		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Provides: throttled("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
 		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true},
-		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
-		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory)},
+		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("system", "GPU_CLOCK_TYPE_SYSTEM"), Provides: cat.Provides(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("memory", "GPU_CLOCK_TYPE_MEMORY"), Provides: cat.Provides(signal.GPUClockFrequency, signal.DomainMemory)},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
-		{Name: "gpu_ecc_correct_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("corrected", "gpu_ecc_correct_")},
+		{Name: "gpu_ecc_correct_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Provides: ecc("corrected", "gpu_ecc_correct_")},
 		ofBlocks("gpu_ecc_correct_"),
-		{Name: "gpu_ecc_uncorrect_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("uncorrected", "gpu_ecc_uncorrect_")},
+		{Name: "gpu_ecc_uncorrect_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Provides: ecc("uncorrected", "gpu_ecc_uncorrect_")},
 		ofBlocks("gpu_ecc_uncorrect_"),
-		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("deferred", "gpu_ecc_deferred_")},
+		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Provides: ecc("deferred", "gpu_ecc_deferred_")},
 		ofBlocks("gpu_ecc_deferred_"),
-		{Name: "gpu_health", Unit: cat.Flag, Scope: cat.Board, Health: healthy, Gives: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
-		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.HwErrors, "pcie_replay")},
+		{Name: "gpu_health", Unit: cat.Flag, Scope: cat.Board, Health: healthy, Provides: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
+		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Provides: cat.Provides(signal.HwErrors, "pcie_replay")},
 	}},
 	{Title: "Activity (the gpu_prof_ fields are off by default)", Fields: []cat.Field{
-		{Name: "gpu_umc_activity", Unit: cat.Percent, Scope: cat.Board, Gives: cat.Gives(signal.GPUDRAMActive)},
-		{Name: "gpu_prof_sm_active", Unit: cat.Percent, Gives: cat.Gives(signal.GPUSMActive)},
-		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Gives: cat.Gives(signal.GPUSMOccupancy)},
-		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
+		{Name: "gpu_umc_activity", Unit: cat.Percent, Scope: cat.Board, Provides: cat.Provides(signal.GPUDRAMActive)},
+		{Name: "gpu_prof_sm_active", Unit: cat.Percent, Provides: cat.Provides(signal.GPUSMActive)},
+		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Provides: cat.Provides(signal.GPUSMOccupancy)},
+		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Provides: cat.Provides(signal.GPUPipeActive, "tensor")},
 	}},
 	{Title: "Links", Fields: []cat.Field{xgmi("tx", signal.DirectionTransmit), xgmi("rx", signal.DirectionReceive)}},
 	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Made(signal.HwPower, "", cat.First(packagePower).Or(average).Or(usage))},
+		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Provides: cat.Made(signal.HwPower, "", cat.First(packagePower).Or(average).Or(usage))},
 		{Name: average, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
 		{Name: usage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
-		{Name: "gpu_energy_consumed", Unit: cat.Microjoule, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwEnergy)},
-		{Name: "gpu_edge_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationEdge)},
-		{Name: "gpu_junction_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationJunction)},
-		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Made(signal.HwTemperature, signal.LocationMemory, cat.First("gpu_memory_temperature").Or("gpu_hbm_temperature"))},
+		{Name: "gpu_energy_consumed", Unit: cat.Microjoule, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true, Provides: cat.Provides(signal.HwEnergy)},
+		{Name: "gpu_edge_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Provides: cat.Provides(signal.HwTemperature, signal.LocationEdge)},
+		{Name: "gpu_junction_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Provides: cat.Provides(signal.HwTemperature, signal.LocationJunction)},
+		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Provides: cat.Made(signal.HwTemperature, signal.LocationMemory, cat.First("gpu_memory_temperature").Or("gpu_hbm_temperature"))},
 		{Name: "gpu_hbm_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true},
 	}},
 }
@@ -169,7 +169,7 @@ func healthy(v float64) (cat.Health, bool) {
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
-		Gives: cat.Gives(signal.GPUXGMIThroughput, direction),
+		Provides: cat.Provides(signal.GPUXGMIThroughput, direction),
 	}
 }
 

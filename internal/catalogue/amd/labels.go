@@ -90,8 +90,8 @@ func isAMD(vendor string) bool {
 // partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
-// whole lists the partitioning modes of boards without partitions.
-var whole = []string{"", "spx", "none", "unknown"}
+// unpartitioned lists the partitioning modes of boards without partitions.
+var unpartitioned = []string{"", "spx", "none", "unknown"}
 
 // dies lists how many dies each model has. A model is identified by a substring of its name, which
 // is the series or the part number.
@@ -131,7 +131,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))
 	_, cut := partitions[way]
-	cut = cut || partition != "" && !slices.Contains(whole, way)
+	cut = cut || partition != "" && !slices.Contains(unpartitioned, way)
 	id := text(r, catalogue.RoleUUID)
 	switch {
 	case id != "":

@@ -45,10 +45,10 @@ var Exporter = cat.New(cat.Exporter{
 //   - vnpu_pod_* and container_npu_*, which repeat the chip's values for a pod
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Provides: cat.Provides(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: hbmUsed, Unit: cat.MiB, Gives: []cat.Signal{
+		{Name: hbmUsed, Unit: cat.MiB, Provides: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: memory, Lasting: true, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: memory, Lasting: true, Make: func(_ int, v []float64) (float64, bool) { return v[0], true }},
 			{Metric: signal.HwGPUMemoryLimit, From: [][]string{{hbmTotal}, {ddrTotal}}, Lasting: true},
@@ -58,18 +58,18 @@ var groups = []cat.Group{
 		{Name: ddrTotal, Unit: cat.MiB, ZeroIsNone: true},
 	}},
 	{Title: "Activity", Fields: []cat.Field{
-		{Name: "npu_chip_info_hbm_bandwidth_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.GPUDRAMActive, "")},
-		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
+		{Name: "npu_chip_info_hbm_bandwidth_utilization", Unit: cat.Percent, Provides: cat.Provides(signal.GPUDRAMActive, "")},
+		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Provides: cat.Provides(signal.GPUPipeActive, "tensor")},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
-		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "corrected")},
-		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "uncorrected")},
+		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Provides: cat.Provides(signal.HwErrors, "corrected")},
+		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Provides: cat.Provides(signal.HwErrors, "uncorrected")},
 	}},
 	{Title: "Power, clock and temperature", Fields: []cat.Field{
-		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Gives: cat.Gives(signal.HwPower, "")},
-		{Name: "npu_chip_info_aicore_current_freq", Unit: cat.MHz, ZeroIsNone: true, Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
-		{Name: "npu_chip_info_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU)},
-		{Name: "npu_chip_info_hbm_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory)},
+		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Provides: cat.Provides(signal.HwPower, "")},
+		{Name: "npu_chip_info_aicore_current_freq", Unit: cat.MHz, ZeroIsNone: true, Provides: cat.Provides(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "npu_chip_info_temperature", Unit: cat.Celsius, ZeroIsNone: true, Provides: cat.Provides(signal.HwTemperature, signal.LocationGPU)},
+		{Name: "npu_chip_info_hbm_temperature", Unit: cat.Celsius, ZeroIsNone: true, Provides: cat.Provides(signal.HwTemperature, signal.LocationMemory)},
 	}},
 }
 

@@ -39,7 +39,7 @@ var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
 // rows name the device but no container.
 var groups = []cat.Group{{Title: "Memory of processes", Fields: []cat.Field{{
 	Name: "gpu_pod_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"nvidia_smi_compute_app_used_memory_bytes"},
-	Gives: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
+	Provides: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
 }}}}
 
 var labels = map[cat.Role][]string{

@@ -44,24 +44,24 @@ const (
 // container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
-		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
+		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Provides: []cat.Signal{
 			{Metric: signal.K8sContainerGPUMemoryUsage, By: cat.ByProcesses, From: [][]string{{used}, {breakdown}}},
 		}},
 		{Name: breakdown, Unit: cat.Byte, Aliases: []string{"Device_memory_desc_of_container"}},
-		{Name: limit, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_limit_in_bytes"}, ZeroIsNone: true, Gives: []cat.Signal{
+		{Name: limit, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_limit_in_bytes"}, ZeroIsNone: true, Provides: []cat.Signal{
 			{Metric: signal.K8sContainerGPUMemoryBudget, By: cat.ByProcesses, From: [][]string{{limit}, {allocated}}},
 		}},
 		{Name: allocated, Unit: cat.Byte, ZeroIsNone: true},
 	}},
 	{Title: "Utilization of containers", Fields: []cat.Field{
-		{Name: "hami_container_device_utilization_ratio", Unit: cat.Percent, Aliases: []string{"Device_utilization_desc_of_container"}, Gives: []cat.Signal{
+		{Name: "hami_container_device_utilization_ratio", Unit: cat.Percent, Aliases: []string{"Device_utilization_desc_of_container"}, Provides: []cat.Signal{
 			{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses},
 		}},
 	}},
 	{Title: "MIG devices", Fields: []cat.Field{{Name: "hami_mig_device_info", Unit: cat.None}}},
 	{Title: "Boards, if no other exporter exposes them", Fields: []cat.Field{
-		{Name: "hami_host_gpu_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"HostGPUMemoryUsage"}, Gives: cat.Gives(signal.HwGPUMemoryUsage)},
-		{Name: "hami_host_gpu_utilization_ratio", Unit: cat.Percent, Aliases: []string{"HostCoreUtilization"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: "hami_host_gpu_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"HostGPUMemoryUsage"}, Provides: cat.Provides(signal.HwGPUMemoryUsage)},
+		{Name: "hami_host_gpu_utilization_ratio", Unit: cat.Percent, Aliases: []string{"HostCoreUtilization"}, Provides: cat.Provides(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 }
 

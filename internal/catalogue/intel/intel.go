@@ -45,18 +45,18 @@ var Exporter = cat.New(cat.Exporter{
 //   - hw.gpu.bandwidth.utilization, whose directions are unknown
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("all"), Gives: []cat.Signal{
+		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("all"), Provides: []cat.Signal{
 			{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral, From: [][]string{{"hw.gpu.utilization{all}"}, {"hw.gpu.utilization{compute_all}"}}},
 		}},
 		{Name: "hw.gpu.utilization{compute_all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("compute_all")},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: used, Unit: cat.Byte, Aliases: cat.Names("hw_memory_usage_bytes"), Cut: cat.Names("device"), Gives: []cat.Signal{
+		{Name: used, Unit: cat.Byte, Aliases: cat.Names("hw_memory_usage_bytes"), Cut: cat.Names("device"), Provides: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, size}}, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
 		}},
-		{Name: size, Unit: cat.Byte, Aliases: cat.Names("hw_memory_size_bytes"), Cut: cat.Names("device"), ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
-		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: cat.Names("hw_memory_bandwidth_utilization_ratio"), Cut: cat.Names("device"), Gives: cat.Gives(signal.GPUDRAMActive, "")},
+		{Name: size, Unit: cat.Byte, Aliases: cat.Names("hw_memory_size_bytes"), Cut: cat.Names("device"), ZeroIsNone: true, Provides: cat.Provides(signal.HwGPUMemoryLimit, "")},
+		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: cat.Names("hw_memory_bandwidth_utilization_ratio"), Cut: cat.Names("device"), Provides: cat.Provides(signal.GPUDRAMActive, "")},
 	}},
 	{Title: "Throttling: reasons, each exposed after it first occurred", Fields: reasons()},
 	{Title: "Errors", Fields: []cat.Field{
@@ -69,9 +69,9 @@ var groups = []cat.Group{
 		sensors("hw.power", "hw_power_watts", cat.Watt, cat.Level, signal.HwPower),
 		sensors("hw.energy", "hw_energy_joules_total", cat.Joule, cat.Counter, signal.HwEnergy),
 		[]cat.Field{
-			{Name: "hw.frequency", Unit: cat.Hz, Aliases: cat.Names("hw_frequency_hertz"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
-			{Name: "hw.temperature{gpu}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("gpu"), Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU)},
-			{Name: "hw.temperature{memory}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("memory"), Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory)},
+			{Name: "hw.frequency", Unit: cat.Hz, Aliases: cat.Names("hw_frequency_hertz"), Provides: cat.Provides(signal.GPUClockFrequency, signal.DomainSM)},
+			{Name: "hw.temperature{gpu}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("gpu"), Provides: cat.Provides(signal.HwTemperature, signal.LocationGPU)},
+			{Name: "hw.temperature{memory}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("memory"), Provides: cat.Provides(signal.HwTemperature, signal.LocationMemory)},
 		},
 	)},
 	{Title: "Description", Fields: []cat.Field{{Name: "hw_gpu_info", Unit: cat.None}}},
@@ -88,7 +88,7 @@ func reasons() (out []cat.Field) {
 	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
 		out = append(out, cat.Field{
 			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.Flag, Aliases: cat.Names("hw_frequency_throttle_status"), Cut: cat.Names(reason),
-			Gives: cat.Gives(signal.GPUClockEventActive, reason),
+			Provides: cat.Provides(signal.GPUClockEventActive, reason),
 		})
 	}
 	return out
@@ -98,14 +98,14 @@ func reasons() (out []cat.Field) {
 func errors(kind, errorType string) cat.Field {
 	return cat.Field{
 		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
-		Gives: cat.Gives(signal.HwErrors, errorType),
+		Provides: cat.Provides(signal.HwErrors, errorType),
 	}
 }
 
 func io(direction string) cat.Field {
 	return cat.Field{
 		Name: "hw.gpu.io{" + direction + "}", Unit: cat.ByteCount, Kind: cat.Counter, Aliases: cat.Names("hw_gpu_io_bytes_total"), Cut: cat.Names(direction),
-		Gives: slices.Concat(cat.Gives(signal.GPUPCIeThroughput, direction), cat.Gives(signal.HwGPUIO, direction)),
+		Provides: slices.Concat(cat.Provides(signal.GPUPCIeThroughput, direction), cat.Provides(signal.HwGPUIO, direction)),
 	}
 }
 
@@ -116,7 +116,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
 	}
 	card, chip := field("card"), field("package")
-	card.Gives = []cat.Signal{{Metric: m, From: [][]string{{card.Name}, {chip.Name}}, Lasting: true}}
+	card.Provides = []cat.Signal{{Metric: m, From: [][]string{{card.Name}, {chip.Name}}, Lasting: true}}
 	return []cat.Field{card, chip}
 }
 

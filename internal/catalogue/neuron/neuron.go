@@ -36,13 +36,13 @@ var Exporter = cat.New(cat.Exporter{
 //   - execution_status_total and execution_latency_seconds, which describe the workload
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Gives: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
+		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Provides: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
 		{Name: ofCores, Unit: cat.Byte, Scope: cat.Board, Parts: cat.Sum, Aliases: []string{
 			"neuroncore_memory_usage_model_code", "neuroncore_memory_usage_model_shared_scratchpad",
 			"neuroncore_memory_usage_runtime_memory", "neuroncore_memory_usage_tensors",
-		}, Gives: []cat.Signal{
+		}, Provides: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: usage, Capacity: size},
 			{Metric: signal.HwGPUMemoryUsage, From: usage},
 			{Metric: signal.HwGPUMemoryLimit, From: usage, Capacity: size},
@@ -56,7 +56,7 @@ func errors(kinds ...string) (out []cat.Field) {
 	for _, kind := range kinds {
 		out = append(out, cat.Field{
 			Name: "execution_errors_total{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum, Cut: []string{kind},
-			Gives: []cat.Signal{{Metric: signal.HwErrors, Part: "execution_" + kind}},
+			Provides: []cat.Signal{{Metric: signal.HwErrors, Part: "execution_" + kind}},
 		})
 	}
 	return out

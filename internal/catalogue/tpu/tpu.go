@@ -37,18 +37,18 @@ var Exporter = cat.New(cat.Exporter{
 // resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Provides: cat.Provides(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: used, Unit: cat.Byte, Aliases: []string{"memory_used"}, Gives: []cat.Signal{
+		{Name: used, Unit: cat.Byte, Aliases: []string{"memory_used"}, Provides: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, total}}, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
 		}},
-		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
+		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, ZeroIsNone: true, Provides: cat.Provides(signal.HwGPUMemoryLimit, "")},
 	}},
 	{Title: "Activity, read on the host", Fields: []cat.Field{
-		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Gives: cat.Gives(signal.GPUDRAMActive, "")},
-		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
+		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Provides: cat.Provides(signal.GPUDRAMActive, "")},
+		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Provides: cat.Provides(signal.GPUPipeActive, "tensor")},
 	}},
 }
 

@@ -192,7 +192,7 @@ func fields(b *strings.Builder) {
 	b.WriteString("which is on by default. It adds up what all links transmit and receive. Enable the fields of one direction instead.\n\n")
 	b.WriteString("| field | unit | scope | other names | other names, in another unit |\n|---|---|---|---|---|\n")
 	for _, f := range dcgm.Exporter.Fields() {
-		scope := [...]string{catalogue.Instance: "instance", catalogue.Board: "board", catalogue.Whole: "board without MIG"}[f.Scope]
+		scope := [...]string{catalogue.Instance: "instance", catalogue.Board: "board", catalogue.BoardWithoutInstances: "board without MIG"}[f.Scope]
 		var rescaled []string
 		for _, r := range f.Rescaled {
 			rescaled = append(rescaled, fmt.Sprintf("`%s` (%s)", r.Name, r.Unit))

@@ -69,8 +69,8 @@ func TestTheVendorsAreUpToDate(t *testing.T) {
 
 func TestEveryGapOfAVendorHasAReason(t *testing.T) {
 	for _, x := range ofDevices() {
-		for _, m := range givenByAny() {
-			_, given := gives(x, m)
+		for _, m := range providedByAny() {
+			_, given := provides(x, m)
 			assert.Equal(t, !given, x.Gaps[m] != "", "%s: %s", x.Name, m.Name)
 		}
 	}

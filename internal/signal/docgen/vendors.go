@@ -45,7 +45,7 @@ func vendors() string {
 		b.WriteString(" " + name + " |")
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	for _, m := range givenByAny() {
+	for _, m := range providedByAny() {
 		fmt.Fprintf(&b, "| `%s` |", m.Name)
 		for _, x := range columns {
 			b.WriteString(" " + cell(x, m) + " |")
@@ -87,20 +87,20 @@ func title(x *catalogue.Exporter) string {
 	return x.Vendor + ": " + x.Name
 }
 
-// givenByAny returns the metrics that at least one exporter provides, in the order of the
+// providedByAny returns the metrics that at least one exporter provides, in the order of the
 // documentation.
-func givenByAny() []*signal.Metric {
+func providedByAny() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		return !slices.ContainsFunc(ofDevices(), func(x *catalogue.Exporter) bool {
-			_, given := gives(x, m)
+			_, given := provides(x, m)
 			return given
 		})
 	})
 }
 
-// The gives function reports whether an exporter provides a metric, and returns the parts of the
+// The provides function reports whether an exporter provides a metric, and returns the parts of the
 // metric that the exporter provides.
-func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
+func provides(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
 			continue
@@ -119,7 +119,7 @@ func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool)
 // cell returns the text of a table cell: which parts of a metric an exporter provides, or why the
 // exporter does not provide the metric.
 func cell(x *catalogue.Exporter, m *signal.Metric) string {
-	parts, given := gives(x, m)
+	parts, given := provides(x, m)
 	switch {
 	case len(parts) > 0:
 		return code(parts)

@@ -10,9 +10,9 @@ const (
 	window      = "gpuwindowprocessor.Benchmark"
 )
 
-// The beside type is a table row that compares our benchmark with a peer, which is another
+// The comparison type is a table row that compares our benchmark with a peer, which is another
 // benchmark in the same run.
-type beside struct {
+type comparison struct {
 	what, ours, peer, unit string
 	// The both field is the name of a benchmark whose cost is included in both results, or "" if
 	// there is no such benchmark. That cost is subtracted from both results.
@@ -22,7 +22,7 @@ type beside struct {
 	most float64
 }
 
-var besides = []beside{
+var comparisons = []comparison{
 	{"CPU from scrape to pdata, `dcgm` compared with `prometheus`, including the exporter", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
 	{"the same, without the cost of HTTP, which is the same for both", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
 	{"allocations from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},

@@ -64,7 +64,7 @@ func (f figures) median(name, unit string) (float64, bool) {
 func tables(f figures) string {
 	var b strings.Builder
 	head := "\n| compared with a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"
-	for _, m := range besides {
+	for _, m := range comparisons {
 		ours, okOurs := f.median(m.ours, m.unit)
 		peer, okPeer := f.median(m.peer, m.unit)
 		common, okBoth := 0.0, true

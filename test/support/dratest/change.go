@@ -56,14 +56,14 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 				w.vanish(p.claims[0])
 			}
 		case "join": // a new node joins, or a node that left returns
-			if d := w.anyOther(t); d.left {
-				w.leave(d.pool, false)
+			if d := w.anyOther(t); d.removed {
+				w.setRemoved(d.pool, false)
 				w.generation++
 			} else {
 				w.join()
 			}
 		case "leave": // a node's slices are deleted together with the node; the node's pods are deleted later
-			w.leave(w.anyOther(t).pool, true)
+			w.setRemoved(w.anyOther(t).pool, true)
 		case "wait": // a claim waits because no device is free
 			uid := w.uid()
 			w.waiting = append(w.waiting, &claim{namespace: "ns", name: "claim-" + uid, uid: uid, wants: rapid.IntRange(1, 4).Draw(t, "wants")})
@@ -104,12 +104,12 @@ func (w *World) anyOther(t *rapid.T) *device {
 	return rapid.SampledFrom(others).Draw(t, "other node")
 }
 
-// If the left parameter is true, leave removes a node's ResourceSlices. Otherwise, leave publishes
-// the ResourceSlices again.
-func (w *World) leave(node string, left bool) {
+// setRemoved removes a node's ResourceSlices if removed is true, and publishes the ResourceSlices
+// again otherwise.
+func (w *World) setRemoved(node string, removed bool) {
 	for _, d := range w.devices {
 		if d.pool == node {
-			d.left = left
+			d.removed = removed
 		}
 	}
 }

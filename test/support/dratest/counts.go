@@ -66,7 +66,7 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 
 // unlisted reports whether the device's pool is not published or is incomplete.
 func (w *World) unlisted(d *device) bool {
-	return d.left || w.hidden && d.driver == NVIDIA && d.pool == w.Node
+	return d.removed || w.hidden && d.driver == NVIDIA && d.pool == w.Node
 }
 
 // IncompletePools returns the number of pools that are only partly published.

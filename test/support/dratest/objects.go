@@ -161,7 +161,7 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	pools := map[pool][]*device{}
 	var order []pool
 	for _, d := range w.devices {
-		if d.left || node != "" && d.pool != node {
+		if d.removed || node != "" && d.pool != node {
 			continue
 		}
 		of := pool{d.driver, d.pool}

@@ -69,7 +69,7 @@ func (w *World) rejoin(t *rapid.T) {
 		if d.board != nil && d.board.kind == static {
 			w.appear(&moved)
 		}
-		d.left, d.instance = !linger, nil
+		d.removed, d.instance = !linger, nil
 	}
 	for _, p := range slices.Clone(w.pods) {
 		if p.node == old && rapid.Bool().Draw(t, "deleted") {

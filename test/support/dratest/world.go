@@ -118,8 +118,8 @@ type device struct {
 	taints []resourcev1.DeviceTaint
 	// If binds is true, pods wait until the driver has attached the device.
 	binds bool
-	// If left is true, the node has left, so no ResourceSlice lists the device.
-	left bool
+	// If removed is true, the node was removed, so no ResourceSlice lists the device.
+	removed bool
 	// If renamed is true, the device's name has changed in ResourceSlices, but not in existing
 	// allocations.
 	renamed bool
@@ -263,7 +263,7 @@ func (w *World) takes(d *device) (n int) {
 // The free method reports whether the scheduler could allocate the device to the given claim.
 func (w *World) free(d *device, c *claim) bool {
 	switch {
-	case d.renamed, d.left, w.taintedFor(d, c, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute):
+	case d.renamed, d.removed, w.taintedFor(d, c, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute):
 		return false
 	case d.board != nil && d.board.kind == shares:
 		return w.takes(d) < 3
@@ -320,7 +320,7 @@ func (w *World) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v node=%s hidden=%t rules=%+v\n", w.Options, w.Node, w.hidden, w.rules)
 	for _, d := range w.devices {
-		fmt.Fprintf(&b, "device %s/%s %s left=%t", d.driver, d.pool, d.name, d.left)
+		fmt.Fprintf(&b, "device %s/%s %s left=%t", d.driver, d.pool, d.name, d.removed)
 		if d.board != nil {
 			fmt.Fprintf(&b, " board %s kind %d", d.board.uuid, d.board.kind)
 		}

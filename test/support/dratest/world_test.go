@@ -71,7 +71,7 @@ func (w *World) situations() map[string]bool {
 		"a condition of a device":                    aResult(func(r result) bool { return len(*r.reported) > 0 }),
 		"a tainted device that a claim has":          aResult(func(r result) bool { return len(r.device.taints) > 0 }),
 		"a renamed device":                           aDevice(func(d *device) bool { return d.renamed }),
-		"a device whose node left":                   aDevice(func(d *device) bool { return d.left }),
+		"a device whose node left":                   aDevice(func(d *device) bool { return d.removed }),
 		"an informational taint":                     effect(resourcev1.DeviceTaintEffectNone),
 		"a taint that prevents allocations":          effect(resourcev1.DeviceTaintEffectNoSchedule),
 		"a taint that evicts pods":                   effect(resourcev1.DeviceTaintEffectNoExecute),

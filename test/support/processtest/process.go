@@ -99,8 +99,8 @@ func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			said := p.Output.String()
-			t.Logf("%s said:\n%s", filepath.Base(cmd.Path), said[max(0, len(said)-shown):])
+			messages := p.Output.String()
+			t.Logf("%s printed:\n%s", filepath.Base(cmd.Path), messages[max(0, len(messages)-shown):])
 		}
 	})
 	return p

@@ -48,11 +48,11 @@ func TestAKilledProcessHasEndedWithItsError(t *testing.T) {
 // failing is a testing.TB that records a failure and the failure messages.
 type failing struct {
 	testing.TB
-	said string
+	messages string
 }
 
 func (f *failing) Helper()                        {}
-func (f *failing) Errorf(format string, v ...any) { f.said += fmt.Sprintf(format, v...) }
+func (f *failing) Errorf(format string, v ...any) { f.messages += fmt.Sprintf(format, v...) }
 func (f *failing) FailNow()                       { runtime.Goexit() }
 
 // The fails function runs a function that must fail the test, and returns the failure message.
@@ -65,25 +65,25 @@ func fails(t *testing.T, part func(testing.TB)) string {
 		part(f)
 	}()
 	<-done
-	return f.said
+	return f.messages
 }
 
 func TestAProcessThatEndsWithAnErrorFailsItsTest(t *testing.T) {
-	for script, said := range map[string]string{
+	for script, messages := range map[string]string{
 		"exit 3":                          "exit status 3",
 		"echo 'panic: assertion'; exit 0": "panic: assertion",
 	} {
 		p := Start(t, exec.Command("/bin/sh", "-c", "trap \""+script+"\" TERM; echo ready; while :; do sleep 0.01; done"))
 		Until(t, "the first line", func() bool { return strings.Contains(p.Output.String(), "ready\n") }, p)
-		assert.Contains(t, fails(t, func(tb testing.TB) { tb.Helper(); p.Stop(tb) }), said)
+		assert.Contains(t, fails(t, func(tb testing.TB) { tb.Helper(); p.Stop(tb) }), messages)
 	}
 }
 
 func TestUntilDoesNotWaitForAProcessThatHasEnded(t *testing.T) {
 	p := Start(t, exec.Command("/bin/sh", "-c", "exit 3"))
 	<-p.Ended
-	said := fails(t, func(tb testing.TB) { tb.Helper(); Until(tb, "an answer", func() bool { return false }, p) })
-	assert.Contains(t, said, "sh, waiting for an answer: exit status 3")
+	messages := fails(t, func(tb testing.TB) { tb.Helper(); Until(tb, "an answer", func() bool { return false }, p) })
+	assert.Contains(t, messages, "sh, waiting for an answer: exit status 3")
 }
 
 func TestACommandGetsNoSettingOfTheCaller(t *testing.T) {

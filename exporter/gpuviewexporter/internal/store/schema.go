@@ -188,8 +188,8 @@ const (
 	// not diagnosed, or the signal is measured at another level (for the board instead of its
 	// instances, or vice versa).
 	Unknown Verdict = iota
-	// Given means that the signal is available.
-	Given
+	// Available means that the signal is available.
+	Available
 	// Missing means that the signal is unavailable for an unknown reason.
 	Missing
 )

@@ -392,7 +392,7 @@ func (d *Device) judge(index uint8, p *Point) {
 	}
 	d.judged = p.End
 	if p.Value > 0 {
-		d.verdicts[index] = Given
+		d.verdicts[index] = Available
 		return
 	}
 	reason, _ := diagnose.ParseReason(p.Reason)

@@ -192,11 +192,11 @@ func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
 	judge(s, at(0), at(0), "gpu.dram.active", 1, "")
 	judge(s, at(0), at(0), "hw.power", 0, "a reason of another version")
 	notInCSV := Missing + Verdict(diagnose.NotInCSV)
-	assert.Equal(t, map[string]Verdict{"gpu.sm.active": notInCSV, "gpu.dram.active": Given, "hw.power": Missing}, verdicts(at(0)))
+	assert.Equal(t, map[string]Verdict{"gpu.sm.active": notInCSV, "gpu.dram.active": Available, "hw.power": Missing}, verdicts(at(0)))
 
 	judge(s, at(60), at(60), "gpu.sm.active", 1, "")
 	judge(s, at(60), at(30), "gpu.dram.active", 0, "hardware")
-	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "a signal without a verdict in the newest scrape is unknown")
+	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Available}, verdicts(at(60)), "a signal without a verdict in the newest scrape is unknown")
 	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "the verdicts are too old")
 }
 

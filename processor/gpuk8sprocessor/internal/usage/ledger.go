@@ -85,9 +85,9 @@ const (
 	// Early means that the frame's time is ahead of the wall clock and has advanced by more than the
 	// time that has passed since the last frame arrived. Early frames do not change the counters.
 	Early
-	// Anew means that a clock was set back. All counters of the Ledger restart with the frame,
+	// Restarted means that a clock was set back. All counters of the Ledger restart with the frame,
 	// because a counter's point must not be older than the counter's start time.
-	Anew
+	Restarted
 )
 
 // Advance adds a frame with the time t to the Ledger, and returns the start and the length of the
@@ -111,7 +111,7 @@ func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Ste
 		if uncounted > 0 {
 			l.unobserved(t, uncounted)
 		}
-		return Anew, t, 0
+		return Restarted, t, 0
 	case gpudata.Behind:
 		l.pace.late = true
 		return Late, t, 0

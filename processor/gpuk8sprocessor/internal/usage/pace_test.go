@@ -24,7 +24,7 @@ type accounts struct {
 // frame adds a frame with the time t. The board in the frame is unallocated.
 func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 	step, from, length := a.Advance(t, now, maxGap)
-	if step == Anew {
+	if step == Restarted {
 		a.ended += a.last
 	}
 	if step == Charged {

@@ -127,7 +127,7 @@ func (p *usageBatch) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) 
 	case usage.Early:
 		p.skipped[early]++
 		return
-	case usage.Anew:
+	case usage.Restarted:
 		p.skipped[clockSetBack]++
 		return
 	case usage.First:

@@ -123,7 +123,7 @@ func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 		return 0, false
 	}
 	switch f := catalogue.ByID(id); {
-	case f.ZeroIsNone && v == 0, f.Scope == catalogue.Whole && (a.mig || a.device.Parent != nil):
+	case f.ZeroIsNone && v == 0, f.Scope == catalogue.BoardWithoutInstances && (a.mig || a.device.Parent != nil):
 		return 0, false
 	}
 	return v, true

@@ -46,7 +46,7 @@ func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration)
 	}
 	for i := range c.list {
 		x := &c.list[i]
-		if x.source == by || !x.there(by, at, arrived) {
+		if x.source == by || !x.isPresent(by, at, arrived) {
 			continue
 		}
 		if named := c.named[namedBy{x.source, a.device.ID}]; len(named) > 0 {

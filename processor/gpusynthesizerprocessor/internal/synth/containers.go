@@ -36,7 +36,7 @@ func (s *node) joinContainers() {
 		switch {
 		case r.device == nil:
 			s.stats.Dropped[DropDeviceLimit]++
-		case o.field.Process == nil && len(o.field.Gives) > 0 && s.given(r.device, o.time):
+		case o.field.Process == nil && len(o.field.Provides) > 0 && s.providedByOtherSource(r.device, o.time):
 			s.stats.Dropped[DropSecondSource]++
 		default:
 			return false
@@ -134,8 +134,8 @@ func (s *node) exposed(id, node string) *Device {
 	return nil
 }
 
-// The given method reports whether another source provides samples for a device.
-func (s *node) given(d *Device, at int64) bool {
+// The providedByOtherSource method reports whether another source provides samples for a device.
+func (s *node) providedByOtherSource(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0
 		if b.Place.Node == d.Place.Node && (isNew || at-b.last <= unknownInterval) {
@@ -143,7 +143,7 @@ func (s *node) given(d *Device, at int64) bool {
 		}
 	}
 	c := s.claims[boardKey{d.Place.Node, d.ID}]
-	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.there(&Source{}, at, s.arrived) })
+	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.isPresent(&Source{}, at, s.arrived) })
 }
 
 // containersLast is a comparison function that sorts devices of container-level exporters after all
@@ -200,7 +200,7 @@ func (e *emitter) containers(holder int, named *gpudata.User) {
 		}
 		more := sharing
 		switch {
-		case e.givenByProcess(s.Metric):
+		case e.providedByExporter(s.Metric):
 			e.s.stats.Dropped[DropSecondSource]++
 			continue
 		case s.Metric == signal.K8sContainerGPUMemoryBudget:
@@ -252,8 +252,8 @@ func (c *claims) noteProcess(m *signal.Metric, at int64) {
 	c.byProcess[m] = at
 }
 
-// givenByProcess reports whether the board's own exporter provides a container metric.
-func (e *emitter) givenByProcess(m *signal.Metric) bool {
+// providedByExporter reports whether the board's own exporter provides a container metric.
+func (e *emitter) providedByExporter(m *signal.Metric) bool {
 	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
 	return c != nil && c.byProcess[m] != 0 && e.time-c.byProcess[m] <= unknownInterval
 }

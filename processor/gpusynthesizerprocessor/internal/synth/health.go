@@ -88,7 +88,7 @@ func (e *emitter) health(s *catalogue.Signal) {
 		if health, ok := f.Health(v); ok {
 			worst, known = max(worst, health), true
 			e.to.FailurePredicted = e.to.FailurePredicted || health == catalogue.HealthPredictedFailure
-			actionKnown = actionKnown || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
+			actionKnown = actionKnown || len(f.Provides) > 0 && f.Provides[0].Metric == signal.GPURecoveryAction
 		}
 	}
 	if a.device.health.failed && !actionKnown {

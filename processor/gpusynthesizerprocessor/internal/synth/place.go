@@ -84,7 +84,7 @@ func (s *node) sweep() (removed bool) {
 		delete(s.devices, k)
 		s.uncount(d)
 		d.removed, removed = true, true
-		if d.keeps() {
+		if d.mustBeStored() {
 			s.noteChange(d)
 		}
 		d.home.devices = slices.DeleteFunc(d.home.devices, func(o *Device) bool { return o == d })

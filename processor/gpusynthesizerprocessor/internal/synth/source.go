@@ -288,11 +288,11 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// The there method reports whether the claim's source still exposes the board. The by parameter is
-// another source, which currently has data. If the other source sends finished samples, a source is
-// still considered present after one failed scrape, so that the board does not switch to the other
-// source and back.
-func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
+// The isPresent method reports whether the claim's source still exposes the board. The by parameter
+// is another source, which currently has data. If the other source sends finished samples, a source
+// is still considered present after one failed scrape, so that the board does not switch to the
+// other source and back.
+func (x *claim) isPresent(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
 		hold = max(minHold, x.interval*5/2)
@@ -325,7 +325,7 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 		return true, nil
 	}
 	c.list = slices.DeleteFunc(c.list, func(x claim) bool {
-		return x.source != src && !x.there(src, at, arrived)
+		return x.source != src && !x.isPresent(src, at, arrived)
 	})
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
 	var rival *claim

@@ -37,8 +37,8 @@ type storedDevice struct {
 	Energy   float64         `json:"energy,omitempty"`
 }
 
-// The keeps method reports whether the device has state that must survive a restart.
-func (d *Device) keeps() bool { return d.xid.since != 0 || d.health.failed }
+// The mustBeStored method reports whether the device has state that must survive a restart.
+func (d *Device) mustBeStored() bool { return d.xid.since != 0 || d.health.failed }
 
 type storedCode struct {
 	Code  int   `json:"code"`
@@ -62,7 +62,7 @@ func (s *node) state(p Place) *State {
 	out := &State{Version: StateVersion, Newest: h.clock}
 	for _, d := range h.devices {
 		x := &d.xid
-		if !d.keeps() {
+		if !d.mustBeStored() {
 			continue
 		}
 		stored := storedDevice{

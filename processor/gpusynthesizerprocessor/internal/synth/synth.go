@@ -383,7 +383,7 @@ func isEvents(f *catalogue.Field) bool {
 }
 
 func isViolation(f *catalogue.Field) bool {
-	return len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPUClockThrottleTime
+	return len(f.Provides) > 0 && f.Provides[0].Metric == signal.GPUClockThrottleTime
 }
 
 // accumulator returns the device's accumulator for the current scrape.

@@ -19,12 +19,12 @@ import (
 var acme = catalogue.New(catalogue.Exporter{
 	Vendor: "ACME",
 	Groups: []catalogue.Group{{Title: "All", Fields: []catalogue.Field{
-		{Name: "acme_activity", Unit: catalogue.Percent, Gives: []catalogue.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
-		{Name: "acme_package_power", Unit: catalogue.Watt, Scope: catalogue.Board, ZeroIsNone: true, Gives: []catalogue.Signal{
+		{Name: "acme_activity", Unit: catalogue.Percent, Provides: []catalogue.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
+		{Name: "acme_package_power", Unit: catalogue.Watt, Scope: catalogue.Board, ZeroIsNone: true, Provides: []catalogue.Signal{
 			{Metric: signal.HwPower, From: [][]string{{"acme_package_power"}, {"acme_average_power"}}},
 		}},
 		{Name: "acme_average_power", Unit: catalogue.Watt, Scope: catalogue.Board, ZeroIsNone: true},
-		{Name: "acme_link_bytes", Unit: catalogue.ByteCount, Kind: catalogue.Counter, Gives: []catalogue.Signal{
+		{Name: "acme_link_bytes", Unit: catalogue.ByteCount, Kind: catalogue.Counter, Provides: []catalogue.Signal{
 			{Metric: signal.GPUNVLinkThroughput, Part: signal.DirectionTransmit},
 		}},
 	}}},

@@ -220,18 +220,18 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 	}
 	coverage := em.coverage(d, dw)
 	if e.coverage != nil && len(dw.Times) > 0 {
-		d.Left = w.end
+		d.SentEnd = w.end
 		add(e.coverage, 0, "", Double(coverage))
 	}
 	if e.samples != nil && len(dw.Times) > 0 {
-		d.Left = w.end
+		d.SentEnd = w.end
 		add(e.samples, 0, "", Int(int64(len(dw.Times))))
 	}
 	for _, s := range d.carried {
 		if sw := s.windows.find(w); sw != nil && sw.Last != nil && sw.Last.Notes != nil {
 			r := add(s.shape.metric, s.seq, s.shape.own, sw.Last.Value)
 			r.Extra, r.Start, r.Time = sw.Last.Notes.Attrs, sw.Last.Start, sw.Last.Time
-			s.Left = sw.Last.Notes
+			s.Sent = sw.Last.Notes
 		}
 	}
 	return rows

@@ -134,15 +134,15 @@ func (x *expiry) end(s *Series) {
 			d.outputs = slices.DeleteFunc(d.outputs, func(other *output) bool { return other == o })
 		}
 	}
-	if s.Left != nil {
+	if s.Sent != nil {
 		r := mark(s.shape.metric, s.seq, s.shape.own, max(s.Last, 1))
-		r.Extra, r.Start = s.Left.Attrs, s.Start
+		r.Extra, r.Start = s.Sent.Attrs, s.Start
 	}
 	if s.shape.consumed {
 		if d.consumed--; d.consumed == 0 {
-			mark(e.coverage, 0, "", d.Left)
-			mark(e.samples, 0, "", d.Left)
-			d.Left = 0
+			mark(e.coverage, 0, "", d.SentEnd)
+			mark(e.samples, 0, "", d.SentEnd)
+			d.SentEnd = 0
 		}
 	}
 	delete(d.byIdentity, s.shape.identity)

@@ -73,7 +73,7 @@ type deviceState struct {
 	Known          Attrs // Descriptive attributes as of the last closed window.
 	Before         int64 // Last sample time in closed windows, or 0 if there is none.
 	Newest, Second int64 // The two latest sample times, including samples that no rule reads. A missing time is 0.
-	Left           int64 // End of the last window whose coverage or number of samples was sent, or 0 if there is none.
+	SentEnd        int64 // End of the last window whose coverage or number of samples was sent, or 0 if there is none.
 }
 
 // description contains the attributes of a point that describe its device. A description must not
@@ -127,7 +127,7 @@ type seriesState struct {
 	Last, Moved, Start int64
 	Value              float64
 	Seen               int64        // Wall clock time at which the last accepted sample arrived.
-	Left               *annotations // Annotations of the last value that was sent, or nil if there is none.
+	Sent               *annotations // Annotations of the last value that was sent, or nil if there is none.
 }
 
 // seriesWindow is the state of a series in one window.

@@ -14,7 +14,7 @@ import (
 
 // version is the version of the stored state. The version must be incremented if the types below
 // change, or if the exported fields of the types that they contain change.
-const version = 5
+const version = 6
 
 // stored is the state of one node. The state is encoded with gob and stored as one value. The state
 // itself has no checksum, because each value in storage already has one.
@@ -22,9 +22,9 @@ type stored struct {
 	Version     int
 	Fingerprint uint64
 	Name        string
-	// Clock, Closed, and LeftUpTo are the values that the engine's clock, closed, and sentUpTo
+	// Clock, Closed, and SentUpTo are the values that the engine's clock, closed, and sentUpTo
 	// fields had when the node was stored.
-	Clock, Closed, LeftUpTo int64
+	Clock, Closed, SentUpTo int64
 	// Complete is true if the node was stored during a clean shutdown, which means that no samples
 	// arrived afterward.
 	Complete bool
@@ -59,7 +59,7 @@ type storedDevice struct {
 type storedOutput struct {
 	Rule    int // index of the rule
 	Own     Attrs
-	Left    int64
+	Sent    int64
 	Windows []storedWindow[outputWindow]
 }
 
@@ -106,7 +106,7 @@ func (e *Engine) Store(name string) []byte {
 	n := e.nodes[name]
 	s := stored{
 		Version: version, Fingerprint: e.print, Name: name,
-		Clock: e.clock, Closed: e.closed, LeftUpTo: e.sentUpTo, Complete: e.stopped,
+		Clock: e.clock, Closed: e.closed, SentUpTo: e.sentUpTo, Complete: e.stopped,
 	}
 	e.mu.Unlock()
 	if n == nil {
@@ -197,7 +197,7 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 	for i := range nodes {
 		e.clock = max(e.clock, nodes[i].Clock)
 		e.closed = max(e.closed, nodes[i].Closed)
-		e.sentUpTo = max(e.sentUpTo, nodes[i].LeftUpTo)
+		e.sentUpTo = max(e.sentUpTo, nodes[i].SentUpTo)
 	}
 	if upTo := sentUpTo.UnixNano(); upTo > e.sentUpTo {
 		e.sentUpTo, e.closed, e.clock = upTo, max(e.closed, upTo), max(e.clock, upTo+e.grace)
@@ -246,7 +246,7 @@ type nodeRestorer struct {
 
 func (e *Engine) restore(n *stored, now int64) {
 	r := nodeRestorer{Engine: e, downtime: max(0, now-n.Clock), ignoreUpTo: math.MinInt64, ignoreAfter: max(e.clock, now) + e.length}
-	if e.sentUpTo > n.LeftUpTo {
+	if e.sentUpTo > n.SentUpTo {
 		r.ignoreUpTo = e.sentUpTo
 	}
 	for i := range n.Shapes {
@@ -307,7 +307,7 @@ func (r *nodeRestorer) output(d *device, s *storedOutput) {
 		return
 	}
 	rule := r.rules[s.Rule]
-	o := &output{key: &outputKey{rule, s.Own}, lastSent: s.Left}
+	o := &output{key: &outputKey{rule, s.Own}, lastSent: s.Sent}
 	want := reflect.TypeOf(rule.function.make())
 	restoreWindows(r.Engine, &o.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[outputWindow]) bool {
 		return reflect.TypeOf(w.State.Function) != want

@@ -56,13 +56,13 @@ type Stats struct {
 	UnknownDevices int64
 	// UnknownDevice is an example of an unknown device, in the form driver/pool/device.
 	UnknownDevice string
-	// ConditionsLeftOut is the number of node conditions that were dropped.
-	ConditionsLeftOut int64
+	// ConditionsDropped is the number of node conditions that were dropped.
+	ConditionsDropped int64
 	// ConditionsNode is an example of a node for which conditions were dropped.
 	ConditionsNode string
-	// ClaimConditionsLeftOut is the number of conditions of allocated devices that were dropped
+	// ClaimConditionsDropped is the number of conditions of allocated devices that were dropped
 	// because their type is too long.
-	ClaimConditionsLeftOut int64
+	ClaimConditionsDropped int64
 	// ConditionsClaim is an example of a claim for which conditions were dropped, in the form
 	// namespace/name.
 	ConditionsClaim string

@@ -39,7 +39,7 @@ func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, 
 	}
 	for _, condition := range conditions {
 		if len(condition.Type) > MaxValue {
-			e.stats.ClaimConditionsLeftOut++
+			e.stats.ClaimConditionsDropped++
 			e.stats.ConditionsClaim = c.Namespace + "/" + c.Name
 			continue
 		}

@@ -35,8 +35,8 @@ type Pod struct {
 	// Health contains the health of the devices that the pod's containers use, as reported by the
 	// kubelet.
 	Health []Health
-	// LeftOut is the number of devices that were omitted from Health.
-	LeftOut int64
+	// HealthDropped is the number of devices that were omitted from Health.
+	HealthDropped int64
 	// BrokenRules are the rules of the GPU share API that the pod violates, without duplicates.
 	BrokenRules []string
 }
@@ -87,9 +87,9 @@ type Node struct {
 	*corev1.Node
 	// Conditions are the conditions to emit, with at most one condition per type.
 	Conditions []Condition
-	// LeftOut is the number of conditions that were dropped because a node has too many conditions,
-	// or because a condition type is too long.
-	LeftOut int64
+	// ConditionsDropped is the number of conditions that were dropped because a node has too many
+	// conditions, or because a condition type is too long.
+	ConditionsDropped int64
 }
 
 // Condition is a condition of a node. Status is true, false, or unknown.

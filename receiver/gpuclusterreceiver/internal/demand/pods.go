@@ -275,8 +275,8 @@ func (e *emission) addConditions(n *Node) {
 		e.int(signal.K8sNodeGPUCondition, Place{Node: n.Name}, 1,
 			Attribute{signal.NodeConditionType, c.Type}, Attribute{signal.NodeConditionStatus, c.Status})
 	}
-	if n.LeftOut > 0 {
-		e.stats.ConditionsLeftOut += n.LeftOut
+	if n.ConditionsDropped > 0 {
+		e.stats.ConditionsDropped += n.ConditionsDropped
 		e.stats.ConditionsNode = n.Name
 	}
 }

@@ -31,7 +31,7 @@ type TelemetryBuilder struct {
 	ReceiverGpuClusterAllModeRequests   metric.Int64Gauge
 	ReceiverGpuClusterAttributesDropped metric.Int64ObservableCounter
 	ReceiverGpuClusterCacheState        metric.Int64ObservableGauge
-	ReceiverGpuClusterConditionsLeftOut metric.Int64Gauge
+	ReceiverGpuClusterConditionsDropped metric.Int64Gauge
 	ReceiverGpuClusterEmissionDuration  metric.Float64Histogram
 	ReceiverGpuClusterIncompletePools   metric.Int64Gauge
 	ReceiverGpuClusterLeader            metric.Int64ObservableGauge
@@ -140,8 +140,8 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
-		"otelcol_receiver_gpu_cluster_conditions_left_out",
+	builder.ReceiverGpuClusterConditionsDropped, err = builder.meter.Int64Gauge(
+		"otelcol_receiver_gpu_cluster_conditions_dropped",
 		metric.WithDescription("Conditions of nodes and of claims' devices that were omitted from the last emission because a node has more than 32 conditions, or the type is longer than 256 bytes. Reduce the number of types in node_conditions. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)

@@ -65,16 +65,16 @@ func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Tel
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+func AssertEqualReceiverGpuClusterConditionsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
-		Name:        "otelcol_receiver_gpu_cluster_conditions_left_out",
+		Name:        "otelcol_receiver_gpu_cluster_conditions_dropped",
 		Description: "Conditions of nodes and of claims' devices that were omitted from the last emission because a node has more than 32 conditions, or the type is longer than 256 bytes. Reduce the number of types in node_conditions. [Alpha]",
 		Unit:        "{condition}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
 		},
 	}
-	got, err := tt.GetMetric("otelcol_receiver_gpu_cluster_conditions_left_out")
+	got, err := tt.GetMetric("otelcol_receiver_gpu_cluster_conditions_dropped")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }

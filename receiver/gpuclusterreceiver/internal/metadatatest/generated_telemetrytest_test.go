@@ -33,7 +33,7 @@ func TestSetupTelemetry(t *testing.T) {
 		return nil
 	}))
 	tb.ReceiverGpuClusterAllModeRequests.Record(context.Background(), 1)
-	tb.ReceiverGpuClusterConditionsLeftOut.Record(context.Background(), 1)
+	tb.ReceiverGpuClusterConditionsDropped.Record(context.Background(), 1)
 	tb.ReceiverGpuClusterEmissionDuration.Record(context.Background(), 1)
 	tb.ReceiverGpuClusterIncompletePools.Record(context.Background(), 1)
 	tb.ReceiverGpuClusterUnknownDevices.Record(context.Background(), 1)
@@ -46,7 +46,7 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualReceiverGpuClusterCacheState(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
-	AssertEqualReceiverGpuClusterConditionsLeftOut(t, testTel,
+	AssertEqualReceiverGpuClusterConditionsDropped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualReceiverGpuClusterEmissionDuration(t, testTel,

@@ -54,26 +54,26 @@ type counters struct {
 
 // device is a board or a MIG device of a simulated machine.
 type device struct {
-	uuid, name string
-	serial     string // empty if the library does not return a serial number
-	numbers    map[nvml.Query]uint64
-	fields     map[nvml.FieldID]float64 // nil if the library does not support fields
-	links      map[nvml.FieldID]map[uint32]float64
-	memory     *nvml.Memory
-	migs       map[int]int // keyed by index
-	processes  [nvml.NumProcessKinds][]nvml.Process
-	samples    []nvml.ProcessSample
-	fails      error                         // The error that every call returns.
-	nameFails  error                         // The error that Name returns.
-	failsIn    map[any]error                 // The errors that calls return, keyed by Query or ProcessKind.
-	slow       time.Duration                 // The duration of a call for the identity or memory.
-	asked      int                           // How many calls have read the memory.
-	identified int                           // How many calls have read the GPU instance ID.
-	board      int                           // How many calls have read values that only boards have.
-	after      []uint64                      // The times that were passed to ProcessUtilization.
-	gpmFails   map[uint32]error              // The errors that ReadGPMSample returns, keyed by instance.
-	unwatched  error                         // The error that WatchXIDs returns for the device.
-	gpm        map[uint32]map[uint32]float64 // The GPM values, keyed by instance; nil if the board does not support GPM.
+	uuid, name  string
+	serial      string // empty if the library does not return a serial number
+	numbers     map[nvml.Query]uint64
+	fields      map[nvml.FieldID]float64 // nil if the library does not support fields
+	links       map[nvml.FieldID]map[uint32]float64
+	memory      *nvml.Memory
+	migs        map[int]int // keyed by index
+	processes   [nvml.NumProcessKinds][]nvml.Process
+	samples     []nvml.ProcessSample
+	fails       error                         // The error that every call returns.
+	nameFails   error                         // The error that Name returns.
+	failsIn     map[any]error                 // The errors that calls return, keyed by Query or ProcessKind.
+	slow        time.Duration                 // The duration of a call for the identity or memory.
+	memoryReads int                           // How many calls have read the memory.
+	identified  int                           // How many calls have read the GPU instance ID.
+	board       int                           // How many calls have read values that only boards have.
+	after       []uint64                      // The times that were passed to ProcessUtilization.
+	gpmFails    map[uint32]error              // The errors that ReadGPMSample returns, keyed by instance.
+	unwatched   error                         // The error that WatchXIDs returns for the device.
+	gpm         map[uint32]map[uint32]float64 // The GPM values, keyed by instance; nil if the board does not support GPM.
 }
 
 func (m *machine) add(d *device) int {
@@ -167,7 +167,7 @@ func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
 
 func (m *machine) Memory(h nvml.Device) (nvml.Memory, error) {
 	d := m.devices[h]
-	d.asked++
+	d.memoryReads++
 	m.clock = m.clock.Add(d.slow)
 	if d.memory == nil {
 		return nvml.Memory{}, nvml.ErrNotSupported
@@ -349,10 +349,10 @@ func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4"}, collected(t, collector(m), m, signal.HwGPUMemoryUsage))
 	for i := range 2 {
 		assert.Zero(t, m.mig(board, i).board)
-		assert.Equal(t, 1, m.mig(board, i).asked, "memory")
+		assert.Equal(t, 1, m.mig(board, i).memoryReads, "memory")
 	}
 	assert.NotZero(t, board.board)
-	assert.Zero(t, board.asked, "memory is measured for the instances")
+	assert.Zero(t, board.memoryReads, "memory is measured for the instances")
 }
 
 // Only boards have a serial number, because it is printed on the board's label. All devices have
@@ -539,9 +539,9 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 		m.mig(board, i).slow = 11 * time.Millisecond
 	}
 	c := collector(m)
-	var asked [][]string
+	var memoryReads [][]string
 	for range 5 {
-		asked = append(asked, collected(t, c, m, signal.HwGPUMemoryUsage))
+		memoryReads = append(memoryReads, collected(t, c, m, signal.HwGPUMemoryUsage))
 		assert.Equal(t, []string{"GPU-1/gi1 = 10", "GPU-1/gi2 = 10", "GPU-1/gi3 = 10", "GPU-1/gi4 = 10"},
 			rendered(c.points, signal.HwGPUMemoryLimit), "the size of an instance does not change")
 		assert.Equal(t, []string{"GPU-1 = 1", "GPU-1/gi1 = 0", "GPU-1/gi2 = 0", "GPU-1/gi3 = 1", "GPU-1/gi4 = 0"},
@@ -553,7 +553,7 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
-	}, asked, "the busy instance is always read")
+	}, memoryReads, "the busy instance is always read")
 	assert.EqualValues(t, 2, c.Stats().InstancesSkipped)
 	assert.Equal(t, []int{3, 2, 5, 2}, []int{
 		m.mig(board, 0).identified, m.mig(board, 1).identified, m.mig(board, 2).identified, m.mig(board, 3).identified,
@@ -802,7 +802,7 @@ func TestAnInstanceWhoseProcessesAreUnknownIsNotIdle(t *testing.T) {
 	for range 4 {
 		_ = collected(t, c, m, signal.HwGPUMemoryUsage)
 	}
-	assert.Equal(t, 4, unlisted.asked)
+	assert.Equal(t, 4, unlisted.memoryReads)
 }
 
 func TestNoInstanceIsIdleIfProcessesCannotBeListed(t *testing.T) {
@@ -912,7 +912,7 @@ func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	m.board("GPU-2")
 	c := collector(m)
 	assert.Equal(t, []string{"GPU-2 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage))
-	assert.Zero(t, lost.asked)
+	assert.Zero(t, lost.memoryReads)
 	require.ErrorIs(t, c.Problem(), nvml.ErrGPULost)
 	assert.EqualValues(t, 1, c.Stats().CallsFailed)
 
