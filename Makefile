@@ -108,6 +108,10 @@ test-long: ## Run the property tests with all their cases
 test-integration: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
 	$(SERVERS) .ci/test integration "$(TAGS)"
 
+.PHONY: update-charts
+update-charts: build $(HELM) ## Update the golden manifests and the schema of the Helm chart
+	$(SERVERS) go test ./test/charts -run "TestTheChartRenders|TestTheChartHasTheRules|TestTheSchemaContains" -update
+
 # These tests install packages into a root directory and run processes with a different root.
 .PHONY: test-root
 test-root: build static $(HELM) $(NFPM) ## Run the integration tests that need root

@@ -226,8 +226,8 @@ func accepts(t reflect.Type, given any) bool {
 	switch t.Kind() {
 	case reflect.String:
 		return isText
-	case reflect.Slice: // decoding splits a string at commas
-		return isText && t.Elem().Kind() == reflect.String
+	case reflect.Slice: // decoding splits a string at commas, but only for this type
+		return isText && t == reflect.TypeFor[[]string]()
 	case reflect.Bool:
 		return reflect.TypeOf(given).Kind() == reflect.Bool
 	case reflect.Struct, reflect.Map:

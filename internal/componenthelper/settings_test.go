@@ -29,6 +29,8 @@ func (k *kilometers) UnmarshalText(text []byte) error {
 
 func (kilometers) Notation() string { return "a number of kilometers, as in 3km" }
 
+type url string
+
 type config struct {
 	Breaches int           `mapstructure:"breaches"`
 	Port     uint16        `mapstructure:"port"`
@@ -37,6 +39,7 @@ type config struct {
 	Enabled  bool          `mapstructure:"enabled"`
 	Name     string        `mapstructure:"name"`
 	Names    []string      `mapstructure:"names"`
+	URLs     []url         `mapstructure:"urls"`
 
 	Password configopaque.String  `mapstructure:"password"`
 	Headers  configopaque.MapList `mapstructure:"headers"`
@@ -85,6 +88,7 @@ func TestAValueOfAnotherTypeIsRefusedWithWhatIsAllowed(t *testing.T) {
 		`name is 5: must be a string in quotes`:                                   {"name": 5},
 		`name is a map: must be a string in quotes`:                               {"name": section{"a": 1}},
 		`names is 5: must be a list`:                                              {"names": 5},
+		`urls is "http://a": must be a list`:                                      {"urls": "http://a"},
 		`nested is "much": must be a map with keys of count`:                      {"nested": "much"},
 		`nested is a list: must be a map with keys of count`:                      {"nested": []any{1}},
 		`list is "much": must be a list`:                                          {"list": "much"},

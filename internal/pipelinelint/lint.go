@@ -56,6 +56,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	for _, p := range paths {
 		l.order(p)
 		l.once(p)
+		l.repeated(p)
 		for _, in := range inputs(p.source()) {
 			l.missing(p, in)
 			l.times(p, in)
@@ -118,6 +119,20 @@ func (l *linter) once(p path) {
 		if again := &p[first+1+i]; first >= 0 && again.kind == pipelinerules.Usage {
 			l.report(again, "%s is after %s, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 				again.id, p[first].id)
+		}
+	}
+}
+
+// The repeated method reports processors on a path that a receiver or gpu_synthesizer already runs
+// as stages.
+func (l *linter) repeated(p path) {
+	for _, kind := range pipelinerules.Stages {
+		first := p.index(kind)
+		for i := range p[first+1:] {
+			if again := &p[first+1+i]; first >= 0 && again.kind == kind && strings.Contains(p[first].id, "::stages::") {
+				l.note(again, fmt.Sprintf("%s is after %s, which has already processed the same samples. Unless this is intended, remove one of the two.",
+					again.id, p[first].id))
+			}
 		}
 	}
 }
@@ -267,13 +282,16 @@ func (l *linter) stored(paths []path) {
 	}
 }
 
-// stageLogs reports receivers that have the gpu_events stage but are not in any logs pipeline.
+// stageLogs reports receivers that have the gpu_events stage but are not in any logs pipeline, and
+// receivers in a logs pipeline that do not have the gpu_events stage.
 func (l *linter) stageLogs(conf section, paths []path) {
 	for _, p := range paths {
 		s := p.source()
 		if sections, ok := s.settings["stages"].(section); ok {
 			if _, events := sections["gpu_events"]; events && !takesLogs(conf, s.id) {
 				l.report(s, "stages::gpu_events sends log records, but %[1]s is not in a logs pipeline, so the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
+			} else if !events && p.end().kind == "logs" {
+				l.note(s, fmt.Sprintf("%s is in a logs pipeline, but sends no log records. Add gpu_events to its stages.", s.id))
 			}
 		}
 	}

@@ -133,6 +133,16 @@ processors: {gpu_k8s: {usage: {}}, gpu_k8s/2: {usage: {}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_k8s/2], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_k8s/2::usage: gpu_k8s/2::usage is after gpu_k8s::usage, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 		}},
+		"a processor behind the same stage": {`
+receivers: {dcgm: {stages: {gpu_window: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
+			"note: pipeline metrics: gpu_window: gpu_window is after dcgm::stages::gpu_window, which has already processed the same samples. Unless this is intended, remove one of the two.",
+		}},
+		"a logs pipeline without events": {`
+receivers: {dcgm: {stages: {gpu_window: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}, logs: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
+			"note: pipeline logs: dcgm: dcgm is in a logs pipeline, but sends no log records. Add gpu_events to its stages.",
+		}},
 		"events on windows, and into nothing": {`
 connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [gpu_events]}}}`, []string{

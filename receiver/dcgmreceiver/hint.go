@@ -22,7 +22,7 @@ func (e *scrapeError) hint() zap.Field {
 	hint := func(text string) zap.Field { return zap.String("hint", text) }
 	switch text := e.Error(); {
 	case errors.Is(e, syscall.ECONNREFUSED):
-		return hint("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, npu-exporter on 8082.")
+		return hint("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, xpumd on 8080, npu-exporter on 8082, HAMi's vGPU monitor on 9394.")
 	case errors.As(e, &dns):
 		return hint("Is the host's name correct, and can the collector resolve it?")
 	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH), e.outcome == outcomeTimeout:

@@ -25,6 +25,7 @@ func main() {
 		os.Exit(2)
 	}
 	text, err := document()
+	err = errors.Join(err, checkGaps())
 	if err == nil {
 		err = errors.Join(os.WriteFile(os.Args[1], []byte(text), 0o600), os.WriteFile(os.Args[2], []byte(counters()), 0o600),
 			os.WriteFile(os.Args[3], []byte(vendors()), 0o600))

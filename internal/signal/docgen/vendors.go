@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,6 +115,31 @@ func provides(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bo
 		}
 	}
 	return parts, given
+}
+
+// checkGaps returns an error if an exporter's Gaps lack a metric that the exporter does not provide,
+// or contain a metric that the exporter provides.
+func checkGaps() error {
+	var errs []error
+	for _, x := range ofDevices() {
+		var missing, provided []string
+		for _, m := range providedByAny() {
+			_, given := provides(x, m)
+			switch {
+			case given && x.Gaps[m] != "":
+				provided = append(provided, m.Name)
+			case !given && x.Gaps[m] == "":
+				missing = append(missing, m.Name)
+			}
+		}
+		if missing != nil {
+			errs = append(errs, fmt.Errorf("%s: Gaps must explain why the exporter does not provide these metrics: %s", x.Name, strings.Join(missing, ", ")))
+		}
+		if provided != nil {
+			errs = append(errs, fmt.Errorf("%s: Gaps must not contain these metrics, which the exporter provides: %s", x.Name, strings.Join(provided, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // cell returns the text of a table cell: which parts of a metric an exporter provides, or why the
