@@ -54,6 +54,26 @@ func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
 	}
 }
 
+func TestTimeSinceTheStartOfTheExporterCounts(t *testing.T) {
+	begin := time.Unix(1_000_000, 0)
+	at := func(d time.Duration) int64 { return begin.Add(d).UnixNano() }
+	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
+	s.Start(begin)
+	m, _ := Lookup(signal.K8sContainerGPUAllocatedTime.Name)
+	// The first scrape passes gpu.exporter.up on at once. Its batch arrives a few milliseconds after
+	// the scrape, and thus after the start of each counter.
+	s.Begin(begin.Add(time.Second + 5*time.Millisecond)).End()
+	in := s.Begin(begin.Add(65 * time.Second))
+	in.Add(&Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}, "GPU-1", &Description{}, &Hold{}, &Point{
+		Metric: m, Attribute: "false", Start: at(time.Second), End: at(60 * time.Second), Value: 59,
+	})
+	in.End()
+	s.Read(begin.Add(65*time.Second), func(v *View) {
+		h := v.Devices()[0].Holders()[0]
+		assert.InDelta(t, 59, h.Spent(at(0), at(60*time.Second)).Amounts[AllocatedTime], 1e-9)
+	})
+}
+
 func TestSpendingExpiresWithTheRetention(t *testing.T) {
 	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
 	m, _ := Lookup(signal.K8sContainerGPUCost.Name)

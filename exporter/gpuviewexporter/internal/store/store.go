@@ -205,7 +205,7 @@ type Store struct {
 	newest    int64
 	step      time.Duration
 	swept     int64
-	startedAt int64 // the wall clock time of the first batch
+	startedAt int64 // see [Store.Start]
 	stats     Stats
 	// For each limit, the refused array contains the time at which a point was last refused.
 	limits  [numLimits]Limit
@@ -249,6 +249,14 @@ type Batch struct {
 	reached []Limit
 	ahead   bool
 	setBack bool
+}
+
+// Start records the time at which the exporter started. Counters that started later are counted from
+// 0. If Start is not called, the time of the first batch is used.
+func (s *Store) Start(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.startedAt = cmp.Or(s.startedAt, now.UnixNano())
 }
 
 // Begin locks the store and starts a batch. The now parameter is the current wall clock time.
