@@ -144,6 +144,9 @@ type Row struct {
 	// capitalization. If mixed is true, no backend converted the labels to lowercase, and a label
 	// with a different capitalization is not from the exporter.
 	mixed bool
+	// blank contains the roles whose label has a value that means "no value" and that a pod label
+	// cannot have, such as <<<NULL>>>. These labels come from the exporter.
+	blank [NumRoles]bool
 	// The following fields contain the labels that Prometheus adds to the rows of a scrape target.
 	// The Prometheus receiver stores the job and instance labels as service.* attributes of the
 	// Resource.
@@ -196,6 +199,7 @@ func (r *Row) Set(name, value string) {
 	r.mixed = r.mixed || exact && spelled.mixed
 	switch {
 	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
+		r.blank[spelled.role] = r.blank[spelled.role] || value != "" && !podLabelValue.MatchString(value)
 		return
 	case spelled.role == RoleVGPU && !IsUnsignedInteger(value):
 		return // a pod label
@@ -208,6 +212,13 @@ func (r *Row) Set(name, value string) {
 		*have = l
 	}
 }
+
+// podLabelValue matches the nonempty values that a label of a pod can have.
+var podLabelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// Blank reports whether the exporter exposed the label with the given role without a value. For
+// values that may come from a pod label, Blank returns false.
+func (r *Row) Blank(role Role) bool { return r.blank[role] && r.Get(role) == "" }
 
 // IsUnsignedInteger reports whether text consists only of decimal digits.
 func IsUnsignedInteger(text string) bool {

@@ -80,11 +80,12 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 }
 
 // isPodsInstance reports whether a row's instance number comes from a pod label. The exporter
-// exposes the instance number only together with the instance's profile. For rows without a model
-// name, isPodsInstance returns false. The exporter always exposes the model name, so if the model
-// name is missing, another program has removed labels from the row.
+// exposes the instance number only together with the instance's profile. If DCGM does not know the
+// profile, the exporter exposes a text such as <<<NULL>>>, which no pod label can have. For rows
+// without a model name, isPodsInstance returns false. The exporter always exposes the model name, so
+// if the model name is missing, another program has removed labels from the row.
 func isPodsInstance(r *catalogue.Row) bool {
-	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
+	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Blank(catalogue.RoleInstanceProfile) || r.Get(catalogue.RoleModel) == "" {
 		return false
 	}
 	h, _ := r.Named()

@@ -63,18 +63,19 @@ func TestAPodLabelThatAUserSetChangesNothing(t *testing.T) {
 func TestAnInstanceNumberFromAPodLabelIsIgnored(t *testing.T) {
 	const pod = " pod=p namespace=ns container=c"
 	for labels, instance := range map[string]string{
-		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3" + pod:                                   "",
-		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3" + pod:                         "",
-		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=gold" + pod:      "",
-		"UUID=GPU-1 modelName=New GPU_I_ID=3" + pod:                                           "",
-		"uuid=gpu-1 modelname=nvidia-l40s gpu_i_id=3 pod=p namespace=ns":                      "",
-		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3 pod_name=p pod_namespace=ns":             "",
-		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=1g.10gb":         "3",
-		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1g.10gb" + pod:                     "3",
-		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1c.3g.40gb+new" + pod:              "3",
-		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3":                               "3",
-		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a storage backend has removed labels
-		"uuid=gpu-1 modelname=nvidia-h100 gpu_i_id=3 gpu_i_profile=1g.10gb pod=p namespace=n": "3",
+		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3" + pod:                                    "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3" + pod:                          "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=gold" + pod:       "",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3" + pod:                                            "",
+		"uuid=gpu-1 modelname=nvidia-l40s gpu_i_id=3 pod=p namespace=ns":                       "",
+		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3 pod_name=p pod_namespace=ns":              "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=1g.10gb":          "3",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1g.10gb" + pod:                      "3",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1c.3g.40gb+new" + pod:               "3",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=<<<NULL>>>" + pod: "3", // gpu-monitoring-tools#193
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3":                                "3",
+		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                          "3", // a storage backend has removed labels
+		"uuid=gpu-1 modelname=nvidia-h100 gpu_i_id=3 gpu_i_profile=1g.10gb pod=p namespace=n":  "3",
 	} {
 		is, refusal := identify(row(labels))
 		assert.Equal(t, catalogue.Accepted, refusal, labels)
