@@ -102,7 +102,8 @@ type increase struct {
 }
 
 // addPoint adds a data point of a counter. Amounts that were counted before the store was started
-// are not stored, because it is unknown when these amounts were spent.
+// are not stored, because it is unknown when these amounts were spent. This also applies to unknown
+// counters that are older than the retention period.
 func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
@@ -113,6 +114,7 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 	switch {
 	case known && p.Start == last.start:
 		gained = max(0, p.Value-last.value)
+	case !known && p.Start < oldest: // The counter may be known to a holder that has expired.
 	case p.Start >= max(startedAt, last.at), known && p.Start > last.start:
 		gained = p.Value // The counter was reset.
 	}

@@ -94,6 +94,37 @@ func TestSpendingExpiresWithTheRetention(t *testing.T) {
 	})
 }
 
+// A container can return after its history has expired, while gpu_k8s still has its counter.
+func TestAmountsFromBeforeTheRetentionAreNotCountedAgain(t *testing.T) {
+	const begin = 1_000_000
+	s := New(Settings{Retention: time.Minute, MaxDevices: 1, MaxHolders: 1})
+	m, _ := Lookup(signal.K8sContainerGPUAllocatedTime.Name)
+	window, _ := Lookup(signal.WindowCoverage.Name)
+	s.Begin(time.Unix(begin, 0)).End()
+	add := func(at int64, value float64) {
+		in := s.Begin(time.Unix(begin+at, 0))
+		defer in.End()
+		in.Add(&Place{Node: "n"}, "GPU-1", &Description{}, nil, &Point{Metric: window, Start: (begin + at - 10) * 1e9, End: (begin + at) * 1e9, Value: 1})
+		if value > 0 {
+			in.Add(&Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}, "GPU-1", &Description{}, &Hold{}, &Point{
+				Metric: m, Attribute: "false", Start: begin * 1e9, End: (begin + at) * 1e9, Value: value,
+			})
+		}
+	}
+	for at := int64(10); at <= 100; at += 10 {
+		add(at, float64(at))
+	}
+	for at := int64(110); at < 300; at += 10 {
+		add(at, 0)
+	}
+	add(300, 110)
+	add(310, 120)
+	s.Read(time.Unix(begin+310, 0), func(v *View) {
+		h := v.Devices()[0].Holders()[0]
+		assert.InDelta(t, 10, h.Spent((begin+250)*1e9, (begin+310)*1e9).Amounts[AllocatedTime], 1e-9)
+	})
+}
+
 func TestIdleSince(t *testing.T) {
 	// The holder function returns a holder with one increase per minute. Each argument is the idle
 	// share of one minute, or "-" if nothing was counted during that minute.
