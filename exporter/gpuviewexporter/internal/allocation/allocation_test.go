@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,17 @@ func TestParseQuery(t *testing.T) {
 			require.Nil(t, bad)
 			assert.Equal(t, tt.want, got)
 		})
+	}
+}
+
+func TestErrorsDoNotRepeatLongInput(t *testing.T) {
+	long := strings.Repeat("%00", 1<<18)
+	for _, raw := range []string{"window=" + long, "aggregate=" + long, long + "=1", "a=" + long + "&a=1", "%zz" + long} {
+		_, bad := ParseQuery(raw, time.Hour)
+		require.NotNil(t, bad)
+		text, err := json.Marshal(bad)
+		require.NoError(t, err)
+		assert.Less(t, len(text), 4096)
 	}
 }
 

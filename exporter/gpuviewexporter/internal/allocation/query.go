@@ -35,10 +35,21 @@ func (e *ParameterError) Error() string { return e.Message }
 
 // badParameter returns an error for a parameter whose value is invalid.
 func badParameter(parameter, value, allowed string) *ParameterError {
+	parameter, value = shorten(parameter), shorten(value)
 	return &ParameterError{
 		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
 		Parameter: parameter, Value: value, Allowed: allowed,
 	}
+}
+
+// shorten truncates long text from a request, so that an error message stays readable and is not
+// larger than the request.
+func shorten(text string) string {
+	const longest = 100
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
 // ParseQuery parses the window and aggregate parameters of a raw query. OpenCost's accumulate
