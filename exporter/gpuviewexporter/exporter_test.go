@@ -125,9 +125,11 @@ func TestSummaryIsServedOnlyIfEnabled(t *testing.T) {
 	status, _, body := get(t, base+"/stats/summary?node=gpu-node-01")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, string(body), `"nodeName":"gpu-node-01"`)
-	status, _, body = get(t, base+"/stats/summary")
-	assert.Equal(t, http.StatusBadRequest, status)
-	assert.Contains(t, string(body), "node must be")
+	for _, query := range []string{"", "?node=gpu-node-01&node=gpu-node-00"} {
+		status, _, body = get(t, base+"/stats/summary"+query)
+		assert.Equal(t, http.StatusBadRequest, status)
+		assert.Contains(t, string(body), "node must be")
+	}
 }
 
 func TestPageMayNotLoadFromOtherSites(t *testing.T) {

@@ -50,6 +50,14 @@ func (s *pageSuite) TestScreenshotsOfTheDocumentation() {
 		consume(t, e, fleet(end, time.Minute, 16, true))
 		consume(t, e, spending(end, float64(i)))
 	}
+	codes := newBatch(at, time.Minute)
+	for _, board := range []int{6, 14} { // fleet adds two XID errors to these boards
+		codes.onNode(fmt.Sprintf("gpu-node-%02d", board/8)).device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", board+1))
+		for _, code := range []string{"xid_48", "xid_63"} {
+			codes.addPoint(signal.HwErrors, 1, code).counted(at.Add(-30 * time.Second))
+		}
+	}
+	consume(t, e, codes.md)
 	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
 	take := func(name string) {
@@ -65,9 +73,9 @@ func (s *pageSuite) TestScreenshotsOfTheDocumentation() {
 		require.NoError(t, err)
 		config, err := png.DecodeConfig(bytes.NewReader(content))
 		require.NoError(t, err)
-		assert.Equal(t, [2]int{picture.Width, picture.Height}, [2]int{config.Width, config.Height}, "take %s anew with -update", name)
+		assert.Equal(t, [2]int{picture.Width, picture.Height}, [2]int{config.Width, config.Height}, "take %s again with -update", name)
 	}
-	p.run(chromedp.EmulateViewport(1440, 800))
+	p.run(chromedp.EmulateViewport(1500, 800))
 	take("screenshot.png")
 	p.run(chromedp.EmulateViewport(1240, 800))
 	p.click("#by")

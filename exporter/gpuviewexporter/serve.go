@@ -188,7 +188,12 @@ func (e *viewExporter) serveAllocation(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
-	summary, bad := allocation.Summarize(e.store, time.Now(), r.URL.Query().Get("node"))
+	nodes := r.URL.Query()["node"]
+	if len(nodes) > 1 {
+		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "node must be given at most once"})
+		return
+	}
+	summary, bad := allocation.Summarize(e.store, time.Now(), strings.Join(nodes, ""))
 	if bad != nil {
 		writeJSON(w, bad.Code, bad)
 		return

@@ -54,22 +54,28 @@ type Spent struct {
 
 // Add adds the amounts from another time span or container.
 func (s *Spent) Add(o Spent) {
+	s.addCurrency(o.Currency, o.Amounts[Cost] != 0 || o.Amounts[CostIdle] != 0)
 	for i := range o.Amounts {
 		s.Amounts[i] += o.Amounts[i]
 		s.Known[i] = s.Known[i] || o.Known[i]
 	}
-	s.addCurrency(o.Currency)
+	s.omitMixedCosts()
 }
 
-// addCurrency records the currency of an amount that was added.
-func (s *Spent) addCurrency(c Currency) {
+// addCurrency records the currency of costs before these costs are added. The currency of costs of 0
+// does not matter, because a board that no longer has a price keeps its cost counters in the earlier
+// currency.
+func (s *Spent) addCurrency(c Currency, positive bool) {
 	switch {
 	case c == Currency{} || c == s.Currency:
-	case s.Currency == Currency{}:
+	case s.Amounts[Cost] == 0 && s.Amounts[CostIdle] == 0:
 		s.Currency = c
-	default:
+	case positive:
 		s.Currency = severalCurrencies
 	}
+}
+
+func (s *Spent) omitMixedCosts() {
 	if s.Currency == severalCurrencies {
 		s.Known[Cost], s.Known[CostIdle] = false, false
 	}
@@ -128,9 +134,11 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 		i, _ = slices.BinarySearchFunc(s.increases, p.End, increase.compare)
 		s.increases = slices.Insert(s.increases, i, increase{at: p.End})
 	}
-	s.increases[i].spent.Amounts[what] += gained
-	s.increases[i].spent.Known[what] = true
-	s.increases[i].spent.addCurrency(p.Currency)
+	spent := &s.increases[i].spent
+	spent.addCurrency(p.Currency, gained != 0)
+	spent.Amounts[what] += gained
+	spent.Known[what] = true
+	spent.omitMixedCosts()
 }
 
 func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }

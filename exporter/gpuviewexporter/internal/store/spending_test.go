@@ -185,6 +185,7 @@ func TestMoneyInSeveralCurrenciesIsNotAdded(t *testing.T) {
 		"one currency":                 {[]Spent{in(dollars, 1), in(dollars, 2)}, true, 3, "USD"},
 		"beside time without a price":  {[]Spent{{}, in(euros, 1), {}}, true, 1, "EUR"},
 		"two":                          {[]Spent{in(dollars, 1), in(euros, 2)}, false, 0, ""},
+		"two, and one of them is 0":    {[]Spent{in(dollars, 0), in(euros, 2), in(dollars, 0)}, true, 2, "EUR"},
 		"two, whatever is added later": {[]Spent{in(dollars, 1), in(euros, 2), in(dollars, 4)}, false, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,12 +197,36 @@ func TestMoneyInSeveralCurrenciesIsNotAdded(t *testing.T) {
 			nested.Add(sum)
 			assert.Equal(t, tt.known, sum.Known[Cost])
 			assert.Equal(t, tt.currency, sum.Currency.String())
-			assert.Equal(t, tt.currency == "USD", nested.Known[Cost], "a sum of sums is the same")
+			assert.Equal(t, tt.known, nested.Known[Cost], "a sum of sums is the same")
+			assert.Equal(t, tt.currency, nested.Currency.String())
 			if tt.known {
 				assert.InDelta(t, tt.cost, sum.Amounts[Cost], 0)
 			}
 		})
 	}
+}
+
+// A board that has lost its price keeps its cost counter in the earlier currency.
+func TestACounterThatNoLongerIncreasesHasNoCurrency(t *testing.T) {
+	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
+	m, _ := Lookup(signal.K8sContainerGPUCost.Name)
+	begin := time.Unix(1_000_000, 0)
+	s.Begin(begin).End()
+	in := s.Begin(begin.Add(10 * time.Minute))
+	for minute := range 3 {
+		for currency, value := range map[string]float64{"USD": 5, "EUR": float64(minute)} {
+			point := Point{Metric: m, Attribute: "false", Start: begin.UnixNano(), End: begin.Add(time.Duration(1+minute) * time.Minute).UnixNano(), Value: value}
+			copy(point.Currency[:], currency)
+			in.Add(&Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}, "GPU-1", &Description{}, &Hold{}, &point)
+		}
+	}
+	in.End()
+	s.Read(begin.Add(10*time.Minute), func(v *View) {
+		after := v.Devices()[0].Holders()[0].Spent(begin.Add(time.Minute).UnixNano(), begin.Add(3*time.Minute).UnixNano())
+		assert.InDelta(t, 2, after.Amounts[Cost], 0)
+		assert.Equal(t, "EUR", after.Currency.String())
+		assert.True(t, after.Known[Cost])
+	})
 }
 
 func TestEachCurrencyHasItsOwnCounter(t *testing.T) {

@@ -51,6 +51,9 @@ func Parse(text []byte) (*List, error) {
 	if err := d.Decode(l); err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(err)
 	}
+	if err := d.Decode(&List{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the price list has several YAML documents: must have exactly one")
+	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
