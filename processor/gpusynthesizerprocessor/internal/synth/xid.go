@@ -23,6 +23,7 @@ type xidState struct {
 	last   int             // Last code.
 	counts map[int]float64 // Last counts in the sliding window.
 	totals map[int]float64 // Last values of the exporter's counters.
+	hidden map[int]bool    // Codes in totals that the last scrape with counters did not contain.
 	codes  []xidCounter    // Counted events, by code.
 	since  int64           // Time of the first scrape with XID fields.
 	time   int64           // Newest processed sample time.
@@ -114,25 +115,51 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 			s.totals[code], changed = v, true
 		}
 	}
+	if a.hasTotals {
+		s.hide(a.totals)
+	}
 	return changed
+}
+
+// hide records which of the known codes are missing from a scrape.
+func (s *xidState) hide(now map[int]float64) {
+	clear(s.hidden)
+	for code := range s.totals {
+		if _, shown := now[code]; shown {
+			continue
+		}
+		if s.hidden == nil {
+			s.hidden = map[int]bool{}
+		}
+		s.hidden[code] = true
+	}
 }
 
 // forgetTotals clears the stored counters if the exporter was restarted, because the exporter's
 // counters then start at 0 again. A restart is detected if a counter decreased, or if only rows
 // without a code remain. Rows without a code mean that no error has occurred since the exporter
-// started. The absence of a single code is not treated as a restart. The result reports whether any
-// counters were cleared.
+// started. The absence of a single code is not treated as a restart. If the code that decreased was
+// missing from the previous scrape, the exporter may have been restarted before that scrape. In
+// this case, only the codes that were missing are cleared, because the counters of the other codes
+// may already have been read since the restart. The result reports whether any counters were
+// cleared.
 func (a *accumulator) forgetTotals() bool {
 	s := &a.device.xid
-	restarted := a.hasTotals && len(a.totals) == 0
+	restarted, earlier := a.hasTotals && len(a.totals) == 0, false
 	for code, v := range a.totals {
-		restarted = restarted || v < s.totals[code]
+		if v < s.totals[code] {
+			restarted, earlier = restarted || !s.hidden[code], earlier || s.hidden[code]
+		}
 	}
-	if !restarted || len(s.totals) == 0 {
+	switch {
+	case len(s.totals) == 0:
 		return false
+	case restarted:
+		clear(s.totals)
+	case earlier:
+		maps.DeleteFunc(s.totals, func(code int, _ float64) bool { return s.hidden[code] })
 	}
-	clear(s.totals)
-	return true
+	return restarted || earlier
 }
 
 // The moves method appends an event for each code whose count increased. If a counter decreased, it
