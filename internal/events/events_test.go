@@ -727,6 +727,27 @@ func TestEventsOfHoldersAreDisabledByDefault(t *testing.T) {
 	}
 }
 
+// In the receivers' stages without gpu_k8s, only the labels of the exporter name the holders. A frame
+// that names no holder leaves the holders unknown.
+func TestHoldersFromLabelsHaveEventsWithoutGPUK8s(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	var got []string
+	for i, pod := range []string{"a", "", "b", "b"} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		if pod != "" {
+			d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+		}
+		for _, e := range tr.Frame(f, at(int64(10*i)), nil) {
+			got = append(got, line(e))
+		}
+	}
+	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 b x1 INFO"}, got)
+}
+
 func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {
 	tr := New(DefaultSettings())
 	var got []string

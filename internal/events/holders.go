@@ -27,7 +27,11 @@ func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if partitioned && len(k.Profiles) == 0 {
 		c.released(k, id)
 	}
-	if !c.set.Holders || !d.HoldersKnown || partitioned {
+	if !c.set.Holders || partitioned {
+		return
+	}
+	// Without gpu_k8s, the holders are known if the exporter's labels name them.
+	if _, _, known := c.f.HeldBy(d); !known {
 		return
 	}
 	var now []holding
