@@ -30,8 +30,9 @@ type health struct {
 // board's energy counter decreased, if a lost board returned, or if the last XID codes of the board
 // and its instances are 0. The last code of an instance that is missing from the scrape counts
 // until the instance is removed. The result reports whether the mark changed. The before parameter
-// is the time of the previous scrape of the place. Call readHealth before liftXID moves events to
-// the board.
+// is the time of the previous scrape of the board's source in the place. Scrapes of other sources do
+// not show that the board was lost, because the board's exporter may have been down. Call readHealth
+// before liftXID moves events to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed

@@ -15,14 +15,34 @@ const maxGap = 90 * time.Second
 // placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
-	// The before field is the previous value of clock.Newest, or 0 if there is none.
-	before int64
+	// The scrapes map contains the scrape times of each source that exposes devices of the place.
+	scrapes map[*Source]scrapeTimes
 	// era is incremented when the clock of the place is found to have been set back.
 	era     uint32
 	devices []*Device
 	// changed is true if the state of any of the devices has changed since the state was last
 	// stored.
 	changed bool
+}
+
+// scrapeTimes contains the sample times of the last scrape of a source and of the scrape before it,
+// or 0 if there is no such scrape.
+type scrapeTimes struct{ before, last int64 }
+
+// observeScrape records a scrape of a source. Sources that have had no data for longer than
+// idleLimit are removed.
+func (h *placeState) observeScrape(src *Source, at int64) {
+	times, known := h.scrapes[src]
+	if at <= times.last {
+		return
+	}
+	if !known {
+		maps.DeleteFunc(h.scrapes, func(_ *Source, t scrapeTimes) bool { return at-t.last > int64(idleLimit) })
+		if h.scrapes == nil {
+			h.scrapes = map[*Source]scrapeTimes{}
+		}
+	}
+	h.scrapes[src] = scrapeTimes{times.last, at}
 }
 
 // home returns the state of a place, and creates it if needed.
@@ -35,21 +55,16 @@ func (s *node) home(p Place) *placeState {
 	return h
 }
 
-// observePlaces advances the clock of each place in a scrape.
-func (s *node) observePlaces(at int64) {
+// observePlaces advances the clock of each place in a scrape of a source.
+func (s *node) observePlaces(src *Source, at int64) {
 	for _, a := range s.active {
 		h := a.device.home
-		newest := h.clock.Newest
-		switch h.clock.Observe(at, s.now, maxGap) {
-		case gpudata.SetBack:
+		if h.clock.Observe(at, s.now, maxGap) == gpudata.SetBack {
 			h.era++
-			h.before = 0
+			clear(h.scrapes)
 			s.stats.ClocksSetBack++
-		default:
-			if h.clock.Newest != newest {
-				h.before = newest
-			}
 		}
+		h.observeScrape(src, at)
 	}
 }
 

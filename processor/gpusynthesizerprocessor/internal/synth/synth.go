@@ -194,7 +194,7 @@ func (s *node) scrape(rows []observation) {
 	for i := range rows {
 		s.fold(&rows[i], scales, texts)
 	}
-	s.observePlaces(at)
+	s.observePlaces(rows[0].source, at)
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // The loop body appends the boards of instances to s.active.
 		a := s.active[i]
 		if p := a.device.Parent; p != nil {
@@ -229,7 +229,7 @@ func (s *node) scrape(rows []observation) {
 		}
 	}
 	for _, a := range s.active {
-		if d := a.device; d.Parent == nil && !a.unread && at == d.last && d.of.Fatal != nil && a.readHealth(d.home.before) {
+		if d := a.device; d.Parent == nil && !a.unread && at == d.last && d.of.Fatal != nil && a.readHealth(d.home.scrapes[rows[0].source].before) {
 			s.noteChange(d)
 		}
 	}
