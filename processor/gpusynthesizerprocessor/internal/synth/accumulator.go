@@ -282,7 +282,8 @@ func (a *accumulator) reset(d *Device) {
 // the highest value. For a bit mask, foldBoard combines the values with OR. If the row with the
 // highest counter is missing, foldBoard keeps the previous value of the board's counter, because a
 // decrease would look like a reset. The board's counter decreases only if the counter of an
-// instance decreased, or if all instances are new.
+// instance decreased, or if no instance was in the board's previous scrape. An older value of an
+// instance is not evidence that the counter was not reset since.
 func (a *accumulator) foldBoard() {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
@@ -304,7 +305,8 @@ func (a *accumulator) foldBoard() {
 			}
 			if f.Kind == catalogue.Counter {
 				before := in.device.counter(i)
-				known, fell = known || !math.IsNaN(*before), fell || v < *before
+				shown := !math.IsNaN(*before) && in.prev == a.prev
+				known, fell = known || shown, fell || v < *before
 				*before = v
 			}
 		}
