@@ -746,6 +746,29 @@ func TestHoldersFromLabelsHaveEventsWithoutGPUK8s(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 b x1 INFO"}, got)
+// Otherwise, the errors of an earlier holder would be counted for a later holder.
+func TestErrorsOfDifferentHoldersAreNotMerged(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	see := func(s int64, pod string, errors float64) {
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed, d.HoldersKnown = true, true
+		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: errors})
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
+			if e.Name == XID {
+				got = append(got, fmt.Sprintf("%s x%d", e.Holder.Pod, e.Count))
+			}
+		}
+	}
+	see(0, "a", 0)
+	see(10, "a", 1)
+	see(20, "a", 6)
+	see(30, "b", 6)
+	see(40, "b", 7)
+	see(100, "b", 7)
+	assert.Equal(t, []string{"a x1", "b x1", "a x5"}, got)
 }
 
 func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {

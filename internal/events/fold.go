@@ -17,15 +17,12 @@ type equal struct {
 	place  gpudata.Place
 	Device string         `json:"device,omitempty"`
 	Own    [2]string      `json:"own"`
-	Holder gpudata.Holder `json:"holder,omitzero"` // set only for events about a holder or a workload
+	// Events of different holders are not equal, because a merged event names only one holder.
+	Holder gpudata.Holder `json:"holder,omitzero"`
 }
 
 func keyOf(e *Event) equal {
-	k := equal{Name: e.Name, place: e.Place, Device: e.Device, Own: e.Own}
-	if e.Name == HolderStart || e.Name == HolderEnd || e.Device == "" { // a finding about a workload has no device
-		k.Holder = e.Holder
-	}
-	return k
+	return equal{Name: e.Name, place: e.Place, Device: e.Device, Own: e.Own, Holder: e.Holder}
 }
 
 // fold contains the events that were merged since an event with the same key was sent.
