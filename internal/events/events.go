@@ -4,6 +4,7 @@
 package events
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -114,5 +115,18 @@ func DefaultSettings() Settings {
 	return Settings{
 		For: time.Minute, LostAfter: 90 * time.Second, Interval: time.Minute,
 		MaxGap: 90 * time.Second, MaxPerMinute: 600,
+	}
+}
+
+// describe sets the body of an event whose body contains the number of merged events or the states
+// before and after a change. It does not change the body of other events.
+func (e *Event) describe() {
+	switch e.Name {
+	case Error:
+		e.Body = fmt.Sprintf("GPU %s: %d x %s.", e.Device, e.Count, e.Own[1])
+	case StatusChange:
+		e.Body = fmt.Sprintf("GPU %s: %s changed from %s to %s.", e.Device, e.Own[1], e.Texts[AttrFrom], e.Texts[AttrTo])
+	case PartitionChange:
+		e.Body = "GPU " + e.Device + " was repartitioned from [" + e.Texts[AttrFrom] + "] to [" + e.Texts[AttrTo] + "]."
 	}
 }

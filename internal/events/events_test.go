@@ -769,6 +769,27 @@ func TestErrorsOfDifferentHoldersAreNotMerged(t *testing.T) {
 	see(40, "b", 7)
 	see(100, "b", 7)
 	assert.Equal(t, []string{"a x1", "b x1", "a x5"}, got)
+func TestTheBodyOfAMergedEventAgreesWithItsAttributes(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	for i, state := range []string{"ok", "failed", "ok", "degraded"} {
+		s := int64(10 * i)
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "corrected", Value: float64(i * i)})
+		d.Samples.Add(gpudata.Sample{Metric: metric(statusMetric), Own: state, Value: 1})
+		for _, e := range tr.Frame(f, at(s), nil) {
+			got = append(got, e.Body)
+		}
+	}
+	for _, e := range tr.Tick(at(100)) {
+		got = append(got, e.Body)
+	}
+	assert.Equal(t, []string{
+		"GPU GPU-1: 1 x corrected.", "GPU GPU-1: hw.status changed from ok to failed.",
+		"GPU GPU-1: 8 x corrected.", "GPU GPU-1: hw.status changed from failed to degraded.",
+	}, got)
 }
 
 func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {

@@ -62,10 +62,9 @@ func (c *frame) partition(id string, baseline bool) {
 		return
 	}
 	to := b.profiles()
-	c.emit(b, id, Event{
-		Name: PartitionChange, Severity: Info, Texts: map[string]string{AttrFrom: from, AttrTo: to},
-		Body: "GPU " + id + " was repartitioned from [" + from + "] to [" + to + "].",
-	})
+	e := Event{Name: PartitionChange, Severity: Info, Device: id, Texts: map[string]string{AttrFrom: from, AttrTo: to}}
+	e.describe()
+	c.emit(b, id, e)
 }
 
 // The gone method deletes the state of an instance, except for the state that is needed if the

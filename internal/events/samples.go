@@ -102,8 +102,9 @@ func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	}
 	e := Event{
 		Name: Error, Severity: Warn, Count: int64(increase), Own: [2]string{signal.ErrorType, s.Own},
-		Body: fmt.Sprintf("GPU %s: %d x %s.", id, int64(increase), s.Own),
+		Device: id,
 	}
+	e.describe()
 	if code, ok := strings.CutPrefix(s.Own, signal.ErrorTypeXIDPrefix); ok {
 		describeXID(&e, id, code)
 		for _, a := range s.More {
@@ -151,9 +152,10 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	}
 	e := Event{
 		Name: StatusChange, Severity: Warn, Own: [2]string{AttrMetric, name},
-		Texts: map[string]string{AttrFrom: was.Value, AttrTo: s.Own},
-		Body:  fmt.Sprintf("GPU %s: %s changed from %s to %s.", id, name, was.Value, s.Own),
+		Texts:  map[string]string{AttrFrom: was.Value, AttrTo: s.Own},
+		Device: id,
 	}
+	e.describe()
 	switch {
 	case name == statusMetric && s.Own == "failed":
 		e.Severity = Err
