@@ -655,6 +655,22 @@ func TestSuppressedEventsAreCountedAndReported(t *testing.T) {
 	assert.EqualValues(t, 3, said[0].Count)
 }
 
+func TestASuppressedIncidentCountsAsOneEvent(t *testing.T) {
+	set := DefaultSettings()
+	set.MaxPerMinute = 1
+	tr := New(set)
+	for i, total := range []float64{0, 1, 101} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: total})
+		tr.Frame(f, at(int64(10*i)), nil)
+	}
+	out := tr.Flush(at(30))
+	require.Len(t, out, 1)
+	assert.EqualValues(t, 101, out[0].Count, "100 XID errors and one incident")
+}
+
 func TestSuppressedEventsAreReportedAtShutdown(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1
