@@ -488,6 +488,46 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
+// The exporter http://a, which exposed GPU-1, is no longer scraped, for example because its pod was
+// deleted. Another exporter of the node is still up.
+func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLacksThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		successor []string // the boards of http://c, which appears at 200s
+		want      []string
+	}{
+		"no successor":              {nil, nil},
+		"a successor with GPU-1":    {[]string{"GPU-1", "GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO"}},
+		"a successor without GPU-1": {[]string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := New(DefaultSettings())
+			var got []string
+			scrape := func(s int64, url string, boards ...string) {
+				out := tr.Exporter(node, "", url, true, at(s).UnixNano(), at(s))
+				f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+				for _, id := range boards {
+					f.Device(id).Observed = true
+				}
+				out = append(out, tr.Frame(f, at(s), nil)...)
+				tr.RecordResponse(url, []*gpudata.Frame{f})
+				for _, e := range out {
+					got = append(got, line(e))
+				}
+			}
+			for s := int64(0); s < 600; s += 10 {
+				if s < 100 {
+					scrape(s, "http://a", "GPU-1")
+				}
+				if s >= 200 && c.successor != nil {
+					scrape(s, "http://c", c.successor...)
+				}
+				scrape(s+1, "http://b", "GPU-2")
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
 // errorsAt returns a frame in which each error counter of GPU-1 has the value n.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}

@@ -18,8 +18,9 @@ type exporter struct {
 	Up int64 `json:",omitempty"`
 	// Reported is true if the gpu.exporter.down event was sent.
 	Reported bool `json:"Said,omitempty"`
-	// Time is the time of the newest sample.
-	Time int64 `json:",omitempty"`
+	// First is the time of the oldest sample. Time is the time of the newest sample.
+	First int64 `json:",omitempty"`
+	Time  int64 `json:",omitempty"`
 }
 
 // RecordResponse records that the frames are from the response of the exporter with the given URL.
@@ -67,7 +68,7 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 			t.Refused.Add(1)
 			return nil
 		}
-		e = &exporter{}
+		e = &exporter{First: sample}
 		if p.Exporters == nil {
 			p.Exporters = map[string]*exporter{}
 		}
@@ -81,7 +82,7 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	switch {
 	case up && e.Down != 0:
 		reported := e.Reported
-		*e = exporter{Up: sample, Time: sample}
+		*e = exporter{Up: sample, First: e.First, Time: sample}
 		if !reported {
 			return nil
 		}
@@ -98,14 +99,17 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// The up method reports whether a board's exporter is up. The first result is the time since which
-// the exporter has been up, or 0 if the time is unknown. If the board's exporter is unknown, all
-// exporters in the place must be up. After a period without samples in the place, the first samples
-// may come from other exporters. Therefore, an exporter that has not been scraped since that period
-// counts as up since the end of the period.
-func (p *place) up(k *device) (since int64, up bool) {
+// The up method reports whether a board's exporter is up at the given time. The first result is the
+// time since which the exporter has been up, or 0 if the time is unknown. If the board's exporter is
+// unknown, all exporters in the place must be up. After a period without samples in the place, the
+// first samples may come from other exporters. Therefore, an exporter that has not been scraped
+// since that period counts as up since the end of the period.
+func (p *place) up(k *device, at, lostAfter int64) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
-		if e.Time < p.Resumed {
+		switch {
+		case e.Down == 0 && at-max(e.Time, p.Resumed) >= lostAfter:
+			return p.upSince(e.Time, at-lostAfter)
+		case e.Time < p.Resumed:
 			return p.Resumed, e.Down == 0
 		}
 		return e.Up, e.Down == 0
@@ -118,4 +122,17 @@ func (p *place) up(k *device) (since int64, up bool) {
 		since = max(since, e.Up)
 	}
 	return since, true
+}
+
+// The upSince method is used for a board whose exporter is no longer scraped, for example because
+// its pod was deleted. Only an exporter that has appeared since can show that the board is lost.
+// The upSince method reports whether there is such an exporter, and since when it has been up.
+// Exporters without samples since the second argument do not count.
+func (p *place) upSince(gone, recent int64) (since int64, up bool) {
+	for _, e := range p.Exporters {
+		if e.First > gone && e.Down == 0 && e.Time > recent {
+			since, up = max(since, e.First, e.Up), true
+		}
+	}
+	return since, up
 }

@@ -362,7 +362,7 @@ func (c *frame) missing(present map[string]bool) {
 		if instance && !k.Lost || present[id] {
 			continue
 		}
-		since, up := c.place.up(k)
+		since, up := c.place.up(k, c.f.Time, int64(c.set.LostAfter))
 		switch {
 		case !up:
 		case !k.Lost:
