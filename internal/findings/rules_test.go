@@ -182,6 +182,12 @@ func TestFrozenValuesAreNoEvidenceForOtherRules(t *testing.T) {
 	assert.Equal(t, []string{"5m15s start frozen_telemetry G"}, found(t, "0s G "+spinningGPU+" energy=7\n2h end"))
 }
 
+// While values are frozen, the condition of another rule is as unknown as during a gap.
+func TestEvidenceFromBeforeFrozenValuesIsForgotten(t *testing.T) {
+	assert.Equal(t, []string{"8m15s start frozen_telemetry G", "31m0s end frozen_telemetry G", "35m0s start spinning G"},
+		found(t, "0s G "+spinningGPU+"\n3m G energy=7\n30m G energy=+1\n36m end"))
+}
+
 func TestAWorkloadThatSpinsIsOneFinding(t *testing.T) {
 	start := "0s A,B,C " + spinningGPU + " holder=p/job\n"
 	for name, c := range map[string]struct {

@@ -132,13 +132,15 @@ func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 
 // judge evaluates each rule for a device. If the device's values have not changed for longer than
 // the maximum gap, judge evaluates only the frozen_telemetry rule, because frozen values are not
-// evidence for the other rules.
+// evidence for the other rules. For these rules, the values count as missing.
 func (v *view) judge() {
 	v.m.count(&v.r, v.dt, seconds(v.set.MemoryDegrading.For))
 	for i := range rules {
 		still := v.now[frozen] == yes && v.m.judged[frozen].evidence > seconds(v.set.MaxGap)
-		if s := v.set.Of(i); s.Enabled && !still {
-			v.now[i] = rules[i].judge(v)
+		if s := v.set.Of(i); s.Enabled {
+			if !still {
+				v.now[i] = rules[i].judge(v)
+			}
 			v.m.judge(i, v.now[i], v.dt, seconds(s.For))
 		}
 	}
