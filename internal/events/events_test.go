@@ -488,46 +488,6 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
-// The exporter http://a, which exposed GPU-1, is no longer scraped, for example because its pod was
-// deleted. Another exporter of the node is still up.
-func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLacksThem(t *testing.T) {
-	for name, c := range map[string]struct {
-		successor []string // the boards of http://c, which appears at 200s
-		want      []string
-	}{
-		"no successor":              {nil, nil},
-		"a successor with GPU-1":    {[]string{"GPU-1", "GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO"}},
-		"a successor without GPU-1": {[]string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tr := New(DefaultSettings())
-			var got []string
-			scrape := func(s int64, url string, boards ...string) {
-				out := tr.Exporter(node, "", url, true, at(s).UnixNano(), at(s))
-				f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
-				for _, id := range boards {
-					f.Device(id).Observed = true
-				}
-				out = append(out, tr.Frame(f, at(s), nil)...)
-				tr.RecordResponse(url, []*gpudata.Frame{f})
-				for _, e := range out {
-					got = append(got, line(e))
-				}
-			}
-			for s := int64(0); s < 600; s += 10 {
-				if s < 100 {
-					scrape(s, "http://a", "GPU-1")
-				}
-				if s >= 200 && c.successor != nil {
-					scrape(s, "http://c", c.successor...)
-				}
-				scrape(s+1, "http://b", "GPU-2")
-			}
-			assert.Equal(t, c.want, got)
-		})
-	}
-}
-
 // errorsAt returns a frame in which each error counter of GPU-1 has the value n.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
@@ -695,22 +655,6 @@ func TestSuppressedEventsAreCountedAndReported(t *testing.T) {
 	assert.EqualValues(t, 3, said[0].Count)
 }
 
-func TestASuppressedIncidentCountsAsOneEvent(t *testing.T) {
-	set := DefaultSettings()
-	set.MaxPerMinute = 1
-	tr := New(set)
-	for i, total := range []float64{0, 1, 101} {
-		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
-		d := f.Device("GPU-1")
-		d.Observed = true
-		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: total})
-		tr.Frame(f, at(int64(10*i)), nil)
-	}
-	out := tr.Flush(at(30))
-	require.Len(t, out, 1)
-	assert.EqualValues(t, 101, out[0].Count, "100 XID errors and one incident")
-}
-
 func TestSuppressedEventsAreReportedAtShutdown(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1
@@ -781,71 +725,6 @@ func TestEventsOfHoldersAreDisabledByDefault(t *testing.T) {
 		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
 		assert.Empty(t, tr.Frame(f, at(int64(10*i)), nil))
 	}
-}
-
-// In the receivers' stages without gpu_k8s, only the labels of the exporter name the holders. A frame
-// that names no holder leaves the holders unknown.
-func TestHoldersFromLabelsHaveEventsWithoutGPUK8s(t *testing.T) {
-	set := DefaultSettings()
-	set.Holders = true
-	tr := New(set)
-	var got []string
-	for i, pod := range []string{"a", "", "b", "b"} {
-		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
-		d := f.Device("GPU-1")
-		d.Observed = true
-		if pod != "" {
-			d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
-		}
-		for _, e := range tr.Frame(f, at(int64(10*i)), nil) {
-			got = append(got, line(e))
-		}
-	}
-	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 b x1 INFO"}, got)
-// Otherwise, the errors of an earlier holder would be counted for a later holder.
-func TestErrorsOfDifferentHoldersAreNotMerged(t *testing.T) {
-	tr := New(DefaultSettings())
-	var got []string
-	see := func(s int64, pod string, errors float64) {
-		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
-		d := f.Device("GPU-1")
-		d.Observed, d.HoldersKnown = true, true
-		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
-		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: errors})
-		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
-			if e.Name == XID {
-				got = append(got, fmt.Sprintf("%s x%d", e.Holder.Pod, e.Count))
-			}
-		}
-	}
-	see(0, "a", 0)
-	see(10, "a", 1)
-	see(20, "a", 6)
-	see(30, "b", 6)
-	see(40, "b", 7)
-	see(100, "b", 7)
-	assert.Equal(t, []string{"a x1", "b x1", "a x5"}, got)
-func TestTheBodyOfAMergedEventAgreesWithItsAttributes(t *testing.T) {
-	tr := New(DefaultSettings())
-	var got []string
-	for i, state := range []string{"ok", "failed", "ok", "degraded"} {
-		s := int64(10 * i)
-		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
-		d := f.Device("GPU-1")
-		d.Observed = true
-		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "corrected", Value: float64(i * i)})
-		d.Samples.Add(gpudata.Sample{Metric: metric(statusMetric), Own: state, Value: 1})
-		for _, e := range tr.Frame(f, at(s), nil) {
-			got = append(got, e.Body)
-		}
-	}
-	for _, e := range tr.Tick(at(100)) {
-		got = append(got, e.Body)
-	}
-	assert.Equal(t, []string{
-		"GPU GPU-1: 1 x corrected.", "GPU GPU-1: hw.status changed from ok to failed.",
-		"GPU GPU-1: 8 x corrected.", "GPU GPU-1: hw.status changed from failed to degraded.",
-	}, got)
 }
 
 func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {
@@ -1002,4 +881,129 @@ func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {
 func placeOf(tr *Tracker, at gpudata.Place) (p *place) {
 	tr.places.Visit(at, func(of *place) { p = of })
 	return p
+}
+
+// In the receivers' stages without gpu_k8s, only the labels of the exporter name the holders. A frame
+// that names no holder leaves the holders unknown.
+func TestHoldersFromLabelsHaveEventsWithoutGPUK8s(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	var got []string
+	for i, pod := range []string{"a", "", "b", "b"} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		if pod != "" {
+			d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+		}
+		for _, e := range tr.Frame(f, at(int64(10*i)), nil) {
+			got = append(got, line(e))
+		}
+	}
+	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 b x1 INFO"}, got)
+}
+
+// Otherwise, the errors of an earlier holder would be counted for a later holder.
+func TestErrorsOfDifferentHoldersAreNotMerged(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	see := func(s int64, pod string, errors float64) {
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed, d.HoldersKnown = true, true
+		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: errors})
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
+			if e.Name == XID {
+				got = append(got, fmt.Sprintf("%s x%d", e.Holder.Pod, e.Count))
+			}
+		}
+	}
+	see(0, "a", 0)
+	see(10, "a", 1)
+	see(20, "a", 6)
+	see(30, "b", 6)
+	see(40, "b", 7)
+	see(100, "b", 7)
+	assert.Equal(t, []string{"a x1", "b x1", "a x5"}, got)
+}
+
+func TestTheBodyOfAMergedEventAgreesWithItsAttributes(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	for i, state := range []string{"ok", "failed", "ok", "degraded"} {
+		s := int64(10 * i)
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "corrected", Value: float64(i * i)})
+		d.Samples.Add(gpudata.Sample{Metric: metric(statusMetric), Own: state, Value: 1})
+		for _, e := range tr.Frame(f, at(s), nil) {
+			got = append(got, e.Body)
+		}
+	}
+	for _, e := range tr.Tick(at(100)) {
+		got = append(got, e.Body)
+	}
+	assert.Equal(t, []string{
+		"GPU GPU-1: 1 x corrected.", "GPU GPU-1: hw.status changed from ok to failed.",
+		"GPU GPU-1: 8 x corrected.", "GPU GPU-1: hw.status changed from failed to degraded.",
+	}, got)
+}
+
+func TestASuppressedIncidentCountsAsOneEvent(t *testing.T) {
+	set := DefaultSettings()
+	set.MaxPerMinute = 1
+	tr := New(set)
+	for i, total := range []float64{0, 1, 101} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: total})
+		tr.Frame(f, at(int64(10*i)), nil)
+	}
+	out := tr.Flush(at(30))
+	require.Len(t, out, 1)
+	assert.EqualValues(t, 101, out[0].Count, "100 XID errors and one incident")
+}
+
+// The exporter http://a, which exposed GPU-1, is no longer scraped, for example because its pod was
+// deleted. Another exporter of the node is still up.
+func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLacksThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		successor []string // the boards of http://c, which appears at 200s
+		want      []string
+	}{
+		"no successor":              {nil, nil},
+		"a successor with GPU-1":    {[]string{"GPU-1", "GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO"}},
+		"a successor without GPU-1": {[]string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := New(DefaultSettings())
+			var got []string
+			scrape := func(s int64, url string, boards ...string) {
+				out := tr.Exporter(node, "", url, true, at(s).UnixNano(), at(s))
+				f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+				for _, id := range boards {
+					f.Device(id).Observed = true
+				}
+				out = append(out, tr.Frame(f, at(s), nil)...)
+				tr.RecordResponse(url, []*gpudata.Frame{f})
+				for _, e := range out {
+					got = append(got, line(e))
+				}
+			}
+			for s := int64(0); s < 600; s += 10 {
+				if s < 100 {
+					scrape(s, "http://a", "GPU-1")
+				}
+				if s >= 200 && c.successor != nil {
+					scrape(s, "http://c", c.successor...)
+				}
+				scrape(s+1, "http://b", "GPU-2")
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
 }

@@ -15,8 +15,8 @@ import (
 type equal struct {
 	Name   string `json:"name"`
 	place  gpudata.Place
-	Device string         `json:"device,omitempty"`
-	Own    [2]string      `json:"own"`
+	Device string    `json:"device,omitempty"`
+	Own    [2]string `json:"own"`
 	// Events of different holders are not equal, because a merged event names only one holder.
 	Holder gpudata.Holder `json:"holder,omitzero"`
 }
