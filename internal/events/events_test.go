@@ -952,6 +952,20 @@ func TestTheBodyOfAMergedEventAgreesWithItsAttributes(t *testing.T) {
 	}, got)
 }
 
+func TestAMergedEventHasTheHighestSeverity(t *testing.T) {
+	tr := New(DefaultSettings())
+	for i, state := range []string{"ok", "degraded", "failed", "degraded"} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed = true
+		d.Samples.Add(gpudata.Sample{Metric: metric(statusMetric), Own: state, Value: 1})
+		tr.Frame(f, at(int64(10*i)), nil)
+	}
+	out := tr.Tick(at(100))
+	require.Len(t, out, 1)
+	assert.Equal(t, Err, out[0].Severity, "the board failed in between")
+}
+
 func TestASuppressedIncidentCountsAsOneEvent(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1

@@ -17,7 +17,7 @@ type exporter struct {
 	// Up is the time at which the exporter last came up again.
 	Up int64 `json:",omitempty"`
 	// Reported is true if the gpu.exporter.down event was sent.
-	Reported bool `json:"Said,omitempty"`
+	Reported bool `json:",omitempty"`
 	// First is the time of the oldest sample. Time is the time of the newest sample.
 	First int64 `json:",omitempty"`
 	Time  int64 `json:",omitempty"`

@@ -63,6 +63,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 				e.Texts = maps.Clone(e.Texts)
 				e.Texts[AttrFrom] = from
 			}
+			e.Severity = max(e.Severity, w.Severity)
 			e.describe()
 		}
 		f.Waiting = &e

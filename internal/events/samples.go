@@ -233,9 +233,13 @@ func (c *frame) pressure(k *device, id string, on bool) {
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0
+	what := "memory pressure"
+	if name == ThrottleEnd {
+		what = "throttling by " + own[1]
+	}
 	e := Event{
 		Name: name, Severity: Info, Own: own, Numbers: map[string]float64{AttrDuration: d},
-		Body: fmt.Sprintf("GPU %s: %s %s after %.0f s.", id, name, own[1], d),
+		Body: fmt.Sprintf("GPU %s: %s ended after %.0f s.", id, what, d),
 	}
 	if known {
 		e.Numbers[AttrRatio] = ratio
