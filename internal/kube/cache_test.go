@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -215,6 +216,37 @@ func TestAKindIsForbiddenUntilThePermissionIsGranted(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, kube.Synced, c.State(kube.Pods).Phase)
 		assert.Len(t, c.Pods(), 1)
+	})
+}
+
+// An API server that restarted opens a watch, and then reports in the watch that the resource version
+// is too old. The objects are outdated until the reflector lists them again.
+func TestObjectsAreStaleAfterAnErrorInAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(pod("ml", "train-0", ""))
+		watches := make(chan *watch.FakeWatcher, 1)
+		client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+			w := watch.NewFakeWithChanSize(1, false)
+			watches <- w
+			return true, w, nil
+		})
+		c := kube.NewCache(client, kube.Options{}, componenttest.NewNopTelemetrySettings())
+		defer c.Release()
+		c.Need(kube.Pods)
+		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
+		synctest.Wait()
+		require.Equal(t, kube.Synced, c.State(kube.Pods).Phase)
+
+		expired := apierrors.NewResourceExpired("too old resource version")
+		(<-watches).Error(&expired.ErrStatus)
+		synctest.Wait()
+		state := c.State(kube.Pods)
+		assert.Equal(t, kube.Stale, state.Phase)
+		require.ErrorContains(t, state.Err, "too old resource version")
+
+		time.Sleep(61 * time.Second) // in the synctest bubble
+		synctest.Wait()
+		assert.Equal(t, kube.Synced, c.State(kube.Pods).Phase, "the reflector listed the objects again")
 	})
 }
 

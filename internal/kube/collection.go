@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -90,8 +92,36 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(recorder{w, col.recordAttempt},
+		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "Recording")), nil
 }
+
+// recorder reads the events of a watch and calls failed for events that report an error. After a
+// restart, for example, an API server can open a watch and send only the error that the resource
+// version is too old. The reflector pauses before it retries, so the objects are outdated until
+// then.
+type recorder struct {
+	from   watch.Interface
+	failed func(error)
+}
+
+// Decode implements [watch.Decoder].
+func (r recorder) Decode() (watch.EventType, runtime.Object, error) {
+	e, open := <-r.from.ResultChan()
+	if !open {
+		return "", nil, io.EOF
+	}
+	if e.Type == watch.Error {
+		r.failed(apierrors.FromObject(e.Object))
+	}
+	return e.Type, e.Object, nil
+}
+
+// Close implements [watch.Decoder].
+func (r recorder) Close() { r.from.Stop() }
 
 // isRetriedImmediately reports whether the error means only that the resource version is too old or
 // too new for the server, in which case the reflector retries immediately.
