@@ -38,13 +38,16 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 		return d
 	}
 	if !e.partial {
+		// The node's label describes how the device plugin shares devices. It does not describe
+		// the shares that a scheduler assigns.
 		for _, candidate := range []struct {
 			source  string
 			holders []Holding
-		}{{e.Source, e.Holders}, {signal.HolderSourceAnnotation, e.Assigned}} {
+			sharing string
+		}{{e.Source, e.Holders, e.sharing}, {signal.HolderSourceAnnotation, e.Assigned, ""}} {
 			if holders := existing(candidate.holders, t); len(holders) > 0 {
 				d = Decision{Source: candidate.source, HoldersKnown: true, Holders: holders}
-				d.Strategy, _ = strategy(holders, e.sharing)
+				d.Strategy, _ = strategy(holders, candidate.sharing)
 				return d
 			}
 		}

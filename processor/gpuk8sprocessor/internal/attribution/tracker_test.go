@@ -297,6 +297,20 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
+// The node's sharing strategy applies only to shares of a device plugin. How a share that a scheduler
+// assigned is enforced is unknown.
+func TestTheSharingOfANodeDoesNotDescribeAssignedShares(t *testing.T) {
+	holder := Holding{Replica: true, Replicas: 1, until: forever}
+	holder.Holder = gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+	for _, sharing := range []string{"", signal.SharingTimeSlicing, signal.SharingMPS} {
+		assigned := Decide(&Entry{Assigned: []Holding{holder}, sharing: sharing}, 1, nil, nil, false)
+		assert.Equal(t, signal.HolderSourceAnnotation, assigned.Source)
+		assert.Equal(t, signal.SharingUnknown, assigned.Strategy)
+	}
+	listed := Decide(&Entry{Source: signal.HolderSourcePodResources, Holders: []Holding{holder}, sharing: signal.SharingMPS}, 1, nil, nil, false)
+	assert.Equal(t, signal.SharingMPS, listed.Strategy)
+}
+
 // The order of entries from the kubelet, the API server, and the labels does not affect the result.
 // A container is never listed twice as a holder of the same device.
 func TestHoldersDoNotDependOnOrder(t *testing.T) {
