@@ -156,6 +156,8 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 		"by default":                {nil, []string{pods, nodes, resources}},
 		"without DRA":               {[]string{"gpu_k8s.sources.dra.enabled=false"}, []string{pods, nodes}},
 		"with claims":               {[]string{"gpu_k8s.claims=true"}, []string{pods, nodes, resources, claims}},
+		"with budgets from claims":  {[]string{`gpu_k8s.budget={"sources":{"dra":{"enabled":true}}}`}, []string{pods, nodes, resources, claims}},
+		"with other budgets":        {[]string{`gpu_k8s.budget={"sources":{"dra":{"enabled":false}}}`}, []string{pods, nodes, resources}},
 		"discovery alone":           {[]string{"gpu_k8s.enabled=false"}, []string{pods}},
 		"a known exporter alone":    {[]string{"gpu_k8s.enabled=false", `dcgm.endpoints=["http://localhost:9400"]`}, nil},
 		"no discovery":              {[]string{"dcgm.enabled=false", "nvml.enabled=true"}, []string{pods, nodes, resources}},

@@ -134,6 +134,12 @@ is sent to the backend. */}}
 {{- if and .Values.gpu_k8s.enabled (ne (((.Values.gpu_k8s.sources).dra).enabled | toString) "false") }}true{{ end }}
 {{- end }}
 
+{{/* Whether ResourceClaims are read, which needs a permission. */}}
+{{- define "otelcol-gpu.readsClaims" -}}
+{{- $k := .Values.gpu_k8s }}
+{{- if or $k.claims (eq "true" (toString ((($k.budget).sources).dra).enabled)) }}true{{ end }}
+{{- end }}
+
 {{/* Whether the agent writes Kubernetes Events. */}}
 {{- define "otelcol-gpu.writesEvents" -}}
 {{- $how := toString (.Values.gpu_events.kubernetes_events).auth_type }}
