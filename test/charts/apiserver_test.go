@@ -166,6 +166,24 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 		"Kubernetes Events":         {[]string{"gpu_events.enabled=true", `gpu_events.kubernetes_events={"auth_type":"serviceAccount"}`}, []string{pods, nodes, resources, "create,patch events"}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
 		"a watchdog that only says": {watchdog, watching},
+		"a record in another Lease": {
+			append(slices.Clone(watchdog), `gpu_watchdog.shared_record={"name":"record","namespace":"other"}`),
+			[]string{
+				pods, nodes, resources, "get pods in training", "create events in training",
+				"create coordination.k8s.io/leases in other",
+				"get,update coordination.k8s.io/leases named record in other",
+			},
+		},
+		"no record": {
+			append(slices.Clone(watchdog), "gpu_watchdog.shared_record.enabled=false"),
+			[]string{pods, nodes, resources, "get pods in training", "create events in training"},
+		},
+		"an elected watchdog": {
+			append(slices.Clone(watchdog), `gpu_watchdog.leader_election={"enabled":true,"name":"leader"}`),
+			append(slices.Clone(watching),
+				"create coordination.k8s.io/leases in "+namespace,
+				"get,update coordination.k8s.io/leases named leader in "+namespace),
+		},
 		"an armed watchdog": {
 			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false"),
 			append(slices.Clone(watching), "create pods/eviction in training"),
@@ -199,7 +217,12 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 		set  []string
 		want []string
 	}{
-		"by default":             {nil, reads},
+		"by default":          {nil, reads},
+		"without an election": {[]string{"gpu_cluster.leader_election.enabled=false"}, reads[:2]},
+		"with another Lease": {
+			[]string{`gpu_cluster.leader_election={"name":"leader","namespace":"other"}`},
+			append(slices.Clone(reads[:2]), "create coordination.k8s.io/leases in other", "get,update coordination.k8s.io/leases named leader in other"),
+		},
 		"with a memory resource": {[]string{"gpu_memory_resource.enabled=true", `gpu_memory_resource.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
 	} {
 		t.Run(name, func(t *testing.T) {
