@@ -59,7 +59,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
 	}
-	e.store.Start(time.Now()) // Receivers start after exporters, so no counter of this collector is older.
+	e.store.Start(time.Now()) // Receivers start after exporters, so counters that start in this process start later.
 	handler := e.handler()
 	listener, err := e.cfg.HTTP.ToListener(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ func (p *place) setBack(by int64) {
 		}
 	}
 	for _, e := range p.Exporters {
-		move(&e.Down, &e.Up, &e.Time)
+		move(&e.Down, &e.Up, &e.First, &e.Time)
 	}
 	for _, k := range p.Devices {
 		move(&k.Seen, &k.LostAt)

@@ -125,7 +125,11 @@ func (e *Event) describe() {
 	case Error:
 		e.Body = fmt.Sprintf("GPU %s: %d x %s.", e.Device, e.Count, e.Own[1])
 	case StatusChange:
-		e.Body = fmt.Sprintf("GPU %s: %s changed from %s to %s.", e.Device, e.Own[1], e.Texts[AttrFrom], e.Texts[AttrTo])
+		times := ""
+		if e.Count > 1 {
+			times = fmt.Sprintf(" %d times,", e.Count)
+		}
+		e.Body = fmt.Sprintf("GPU %s: %s changed%s from %s to %s.", e.Device, e.Own[1], times, e.Texts[AttrFrom], e.Texts[AttrTo])
 	case PartitionChange:
 		e.Body = "GPU " + e.Device + " was repartitioned from [" + e.Texts[AttrFrom] + "] to [" + e.Texts[AttrTo] + "]."
 	}

@@ -948,7 +948,7 @@ func TestTheBodyOfAMergedEventAgreesWithItsAttributes(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"GPU GPU-1: 1 x corrected.", "GPU GPU-1: hw.status changed from ok to failed.",
-		"GPU GPU-1: 8 x corrected.", "GPU GPU-1: hw.status changed from failed to degraded.",
+		"GPU GPU-1: 8 x corrected.", "GPU GPU-1: hw.status changed 2 times, from failed to degraded.",
 	}, got)
 }
 
@@ -986,12 +986,16 @@ func TestASuppressedIncidentCountsAsOneEvent(t *testing.T) {
 // deleted. Another exporter of the node is still up.
 func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLacksThem(t *testing.T) {
 	for name, c := range map[string]struct {
+		failed    bool     // whether the last scrape of http://a fails
 		successor []string // the boards of http://c, which appears at 200s
 		want      []string
 	}{
-		"no successor":              {nil, nil},
-		"a successor with GPU-1":    {[]string{"GPU-1", "GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO"}},
-		"a successor without GPU-1": {[]string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"}},
+		"no successor":              {false, nil, nil},
+		"a successor with GPU-1":    {false, []string{"GPU-1", "GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO"}},
+		"a successor without GPU-1": {false, []string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"}},
+		"a successor without GPU-1 after a failed scrape": {
+			true, []string{"GPU-3"}, []string{"200s gpu.device.found GPU-3 x1 INFO", "290s gpu.device.lost GPU-1 x1 ERROR"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := New(DefaultSettings())
@@ -1012,6 +1016,9 @@ func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLack
 				if s < 100 {
 					scrape(s, "http://a", "GPU-1")
 				}
+				if s == 100 && c.failed {
+					assert.Empty(t, tr.Exporter(node, "", "http://a", false, at(s).UnixNano(), at(s)))
+				}
 				if s >= 200 && c.successor != nil {
 					scrape(s, "http://c", c.successor...)
 				}
@@ -1020,4 +1027,30 @@ func TestTheBoardsOfAnExporterThatIsNoLongerScrapedAreLostOnlyIfItsSuccessorLack
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+func TestAnExporterFromBeforeAClockStepIsNotASuccessor(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	scrape := func(s, wall int64, url, board string) {
+		out := tr.Exporter(node, "", url, true, at(s).UnixNano(), at(wall))
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		f.Device(board).Observed = true
+		out = append(out, tr.Frame(f, at(wall), nil)...)
+		tr.RecordResponse(url, []*gpudata.Frame{f})
+		for _, e := range out {
+			got = append(got, line(e))
+		}
+	}
+	for wall := int64(0); wall < 1800; wall += 10 {
+		s := wall
+		if wall >= 600 {
+			s -= 1000 // the clock was set back
+		}
+		if wall < 760 {
+			scrape(s, wall, "http://a", "GPU-1")
+		}
+		scrape(s+1, wall+1, "http://b", "GPU-2")
+	}
+	assert.Empty(t, got)
 }

@@ -107,7 +107,7 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 func (p *place) up(k *device, at, lostAfter int64) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		switch {
-		case e.Down == 0 && at-max(e.Time, p.Resumed) >= lostAfter:
+		case at-max(e.Time, p.Resumed) >= lostAfter:
 			return p.upSince(e.Time, at-lostAfter)
 		case e.Time < p.Resumed:
 			return p.Resumed, e.Down == 0

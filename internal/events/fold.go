@@ -86,7 +86,7 @@ func (o *outlet) send(out []Event, e Event, now int64) []Event {
 
 func (o *outlet) sendLocked(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
-		if e.Name == XIDIncident { // its XIDs are counted as events of their own
+		if e.Name == XIDIncident { // the XIDs of the incident are also counted separately
 			e.Count = 1
 		}
 		o.suppressed += e.Count

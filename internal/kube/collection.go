@@ -95,14 +95,19 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	if err != nil {
 		return nil, err
 	}
-	return watch.NewStreamWatcher(recorder{w, col.recordAttempt},
+	failed := func(err error) {
+		if ctx.Err() == nil {
+			col.recordAttempt(err)
+		}
+	}
+	return watch.NewStreamWatcher(recorder{w, failed},
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "Recording")), nil
 }
 
 // recorder reads the events of a watch and calls failed for events that report an error. After a
 // restart, for example, an API server can open a watch and send only the error that the resource
-// version is too old. The reflector pauses before it retries, so the objects are outdated until
-// then.
+// version is too old. After an error inside a watch, the reflector waits before it lists the objects
+// again, so the objects may be outdated.
 type recorder struct {
 	from   watch.Interface
 	failed func(error)

@@ -283,7 +283,7 @@ func (l *linter) stored(paths []path) {
 }
 
 // stageLogs reports receivers that have the gpu_events stage but are not in any logs pipeline, and
-// receivers in a logs pipeline that do not have the gpu_events stage.
+// receivers with stages in a logs pipeline that do not have the gpu_events stage.
 func (l *linter) stageLogs(conf section, paths []path) {
 	for _, p := range paths {
 		s := p.source()

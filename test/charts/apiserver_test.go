@@ -179,10 +179,10 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 			[]string{pods, nodes, resources, "get pods in training", "create events in training"},
 		},
 		"an elected watchdog": {
-			append(slices.Clone(watchdog), `gpu_watchdog.leader_election={"enabled":true,"name":"leader"}`),
+			append(slices.Clone(watchdog), `gpu_watchdog.leader_election={"enabled":true}`),
 			append(slices.Clone(watching),
 				"create coordination.k8s.io/leases in "+namespace,
-				"get,update coordination.k8s.io/leases named leader in "+namespace),
+				"get,update coordination.k8s.io/leases named otelcol-gpu-watchdog-election in "+namespace),
 		},
 		"an armed watchdog": {
 			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false"),

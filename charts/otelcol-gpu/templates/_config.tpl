@@ -369,7 +369,11 @@ exporters:
   gpu_watchdog:
     {{- /* Each agent watches the devices on its own node, so no election is needed. All agents use the same record. */}}
     {{- $record := dict "enabled" true "name" (printf "%s-watchdog" (include "otelcol-gpu.fullname" .)) }}
-    {{- $base := dict "storage" "file_storage" "leader_election" (dict "enabled" false) "shared_record" $record }}
+    {{- $election := dict "enabled" false }}
+    {{- if eq (toString ($v.gpu_watchdog.leader_election).enabled) "true" }}
+    {{- $_ := set $election "name" (printf "%s-watchdog-election" (include "otelcol-gpu.fullname" .)) }}
+    {{- end }}
+    {{- $base := dict "storage" "file_storage" "leader_election" $election "shared_record" $record }}
     {{- with ((($v.gpu_k8s.budget).sources).annotation).key }}
     {{- $_ := set $base "budgets" (dict "annotation" .) }}
     {{- end }}

@@ -282,9 +282,10 @@ func (a *accumulator) reset(d *Device) {
 // the highest value. For a bit mask, foldBoard combines the values with OR. If the row with the
 // highest counter is missing, foldBoard keeps the previous value of the board's counter, because a
 // decrease would look like a reset. The board's counter decreases only if the counter of an
-// instance decreased, or if no instance was in the board's previous scrape. An older value of an
-// instance is not evidence that the counter was not reset since.
-func (a *accumulator) foldBoard() {
+// instance decreased, or if no instance was in the previous scrape of the source. An older value of
+// an instance is not evidence that the counter was not reset since. The before parameter is the time
+// of the previous scrape of the source in the place, or 0 if there is none.
+func (a *accumulator) foldBoard(before int64) {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
 		c := a.cell(f.ID)
@@ -304,10 +305,10 @@ func (a *accumulator) foldBoard() {
 				c.bare, c.hasBare, lowest = v, true, in.device.number
 			}
 			if f.Kind == catalogue.Counter {
-				before := in.device.counter(i)
-				shown := !math.IsNaN(*before) && in.prev == a.prev
-				known, fell = known || shown, fell || v < *before
-				*before = v
+				last := in.device.counter(i)
+				shown := !math.IsNaN(*last) && in.prev >= before
+				known, fell = known || shown, fell || v < *last
+				*last = v
 			}
 		}
 		if f.Kind == catalogue.Counter && c.hasBare {

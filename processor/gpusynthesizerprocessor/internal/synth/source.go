@@ -150,7 +150,7 @@ func (b *Batch) assignSources() {
 }
 
 // Ended marks a source as gone, so that another exporter can take over immediately. A source that
-// sends finished samples does not take over immediately; see the there method.
+// sends finished samples does not take over immediately; see the isPresent method.
 func (b *Batch) Ended(src *Source) { src.ended.Store(true) }
 
 // Conflict describes a conflict between two sources of the same board.
@@ -468,7 +468,7 @@ func (a *accumulator) followSource() (changed bool) {
 	}
 	d.era = d.claims.era
 	a.prev = 0
-	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals = xidNone, 0, nil, nil
+	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals, d.xid.hidden = xidNone, 0, nil, nil, nil
 	d.counters, d.health.energy = nil, 0
 	d.forgetBases()
 	return true

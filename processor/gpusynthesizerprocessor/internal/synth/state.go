@@ -32,6 +32,7 @@ type storedDevice struct {
 	Since    int64           `json:"since"`
 	Counts   map[int]float64 `json:"counts,omitempty"`
 	Totals   map[int]float64 `json:"totals,omitempty"`
+	Hidden   map[int]bool    `json:"hidden,omitempty"`
 	Codes    []storedCode    `json:"codes,omitempty"`
 	Failed   bool            `json:"failed,omitempty"`
 	Energy   float64         `json:"energy,omitempty"`
@@ -68,7 +69,7 @@ func (s *node) state(p Place) *State {
 		stored := storedDevice{
 			Host: p.Host, Node: p.Node, Board: d.board(), Instance: d.instance,
 			Source: x.source, Last: x.last, Since: x.since, Counts: maps.Clone(x.counts), Totals: maps.Clone(x.totals),
-			Failed: d.health.failed, Energy: d.health.energy,
+			Hidden: maps.Clone(x.hidden), Failed: d.health.failed, Energy: d.health.energy,
 		}
 		for _, c := range x.codes {
 			stored.Codes = append(stored.Codes, storedCode{c.code, c.start, c.count})
@@ -114,6 +115,7 @@ func (s *node) restore(stored *storedDevice, newest, now int64) {
 	d.xid = xidState{
 		source: stored.Source, last: stored.Last, since: stored.Since, time: newest,
 		counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
+		hidden: maps.Clone(stored.Hidden),
 	}
 	d.health = health{failed: stored.Failed, energy: stored.Energy, open: stored.Last != 0}
 	for _, c := range stored.Codes {

@@ -221,7 +221,7 @@ func (s *node) scrape(rows []observation) {
 	}
 	for _, a := range s.active {
 		if len(a.instances) > 0 {
-			a.foldBoard()
+			a.foldBoard(a.device.home.scrapes[rows[0].source].before)
 			a.dropBoardJobs()
 		}
 		if a.readXID(at) {

@@ -116,23 +116,26 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 		}
 	}
 	if a.hasTotals {
-		s.hide(a.totals)
+		changed = s.hide(a.totals) || changed
 	}
 	return changed
 }
 
-// hide records which of the known codes are missing from a scrape.
-func (s *xidState) hide(now map[int]float64) {
-	clear(s.hidden)
+// hide records which of the known codes are missing from a scrape, and reports whether they changed.
+func (s *xidState) hide(now map[int]float64) (changed bool) {
+	var hidden map[int]bool
 	for code := range s.totals {
 		if _, shown := now[code]; shown {
 			continue
 		}
-		if s.hidden == nil {
-			s.hidden = map[int]bool{}
+		if hidden == nil {
+			hidden = map[int]bool{}
 		}
-		s.hidden[code] = true
+		hidden[code] = true
 	}
+	changed = !maps.Equal(hidden, s.hidden)
+	s.hidden = hidden
+	return changed
 }
 
 // forgetTotals clears the stored counters if the exporter was restarted, because the exporter's
