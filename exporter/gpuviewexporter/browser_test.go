@@ -548,3 +548,18 @@ func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
 	assert.Equal(t, "Connected, no data yet", text(p, "connection"))
 }
+
+func (s *pageSuite) TestTheUtilizationIsNeverCutOff() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	for minute := range 3 { // a curve needs several windows
+		consume(t, e, newBatch(now().Add(time.Duration(minute-2)*time.Minute), time.Minute).onNode("node-1").device("GPU-0").load(0.998, 0.998, 0.5).md)
+	}
+	p := s.open(base)
+	p.until(rowCount + " > 0")
+	for _, column := range []string{"utilization", "memory", "throttle"} {
+		main := cell(0, column) + `.querySelector(".main")`
+		require.NotEmpty(t, eval[string](p, main+".textContent"))
+		assert.LessOrEqual(t, eval[float64](p, main+".scrollWidth"), eval[float64](p, main+".clientWidth"), column)
+	}
+}

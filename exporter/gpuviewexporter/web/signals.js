@@ -118,7 +118,7 @@ export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
   {id: "holders", label: "Held by", width: 144, text: true, kind: "holders", explain: "Pod and container that hold the device, how it is shared, and the claim that allocated it."},
-  ratio("utilization", "Utilization", 118, "u", "Mean share of the window in which an engine was busy (U of USE); the curve is the stored history.", {curve: 0}),
+  ratio("utilization", "Utilization", 110, "u", "Mean share of the window in which an engine was busy (U of USE); the curve is the stored history.", {curve: 0}),
   ratio("memory", "Memory", 132, "s", "Mean memory occupancy: used / (used + free). Below it, the share of samples at or above the pressure threshold.", {
     curve: 1, steps: [0.5, 0.75, 0.85, 0.93],
     sub: (d) => Number.isNaN(d.get(keys.pressure)) ? "" : `${percent(d.get(keys.pressure))} press.`,
