@@ -20,8 +20,8 @@ type kind struct {
 	// If churn is true, the number of pods changes, and so do the labels that do not identify a
 	// device: the pod labels, err_code, and err_msg.
 	churn bool
-	// If complete is true, timelines are complete. No scrape fails, no row or board is missing, and no
-	// exporter repeats old values.
+	// If complete is true, no scrape fails, no row or board is missing, and no exporter repeats old
+	// values.
 	complete bool
 	// If steady is true, exporters do not restart.
 	steady bool

@@ -60,8 +60,8 @@ func TestTimeSinceTheStartOfTheExporterCounts(t *testing.T) {
 	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
 	s.Start(begin)
 	m, _ := Lookup(signal.K8sContainerGPUAllocatedTime.Name)
-	// The first scrape passes gpu.exporter.up on at once. Its batch arrives a few milliseconds after
-	// the scrape, and thus after the start of each counter.
+	// The receiver sends gpu.exporter.up immediately after the first scrape. This batch arrives a few
+	// milliseconds after the counters start.
 	s.Begin(begin.Add(time.Second + 5*time.Millisecond)).End()
 	in := s.Begin(begin.Add(65 * time.Second))
 	in.Add(&Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}, "GPU-1", &Description{}, &Hold{}, &Point{
