@@ -134,7 +134,7 @@ func (s scale) fleet() string {
 		fleet += fmt.Sprintf(", each with %d MIG instances", s.mig)
 	}
 	if s.held {
-		fleet += ", with gpu_k8s and its sections power and usage"
+		fleet += ", with the power and usage sections of gpu_k8s"
 	}
 	if s.installed {
 		fleet += ", with the otelcol-gpu-agent binary"

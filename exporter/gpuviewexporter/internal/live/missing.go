@@ -15,7 +15,8 @@ import (
 type Diagnosis struct {
 	// Diagnosed is true if gpu.signal.available was received for the device.
 	Diagnosed bool `json:"diagnosed,omitempty"`
-	// For each element of the document's Numbers, Why contains a position in the document's Why.
+	// Why contains one index for each element of the document's Numbers. The index refers to the
+	// reason in the document's Why list.
 	Why []int `json:"why"`
 	// Lacks contains positions in the document's Missing, for the metrics that the exporter does
 	// not provide.

@@ -182,8 +182,9 @@ func TestABoardWithoutRecentProcessCountsIsIdleByItsActivity(t *testing.T) {
 	})
 }
 
-// Within an hour of a count, a source that lists processes is expected to continue. Without a recent
-// list, a process may be waiting, so the board does not count as idle.
+// If a source has reported the number of processes in the last hour, the source is expected to list
+// processes again. Without a recent list, a process may be waiting, so the board does not count as
+// idle.
 func TestABoardWithARecentProcessCountIsNotIdleByItsActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		send, sink, _ := observed(t, createDefaultConfig().(*Config))
