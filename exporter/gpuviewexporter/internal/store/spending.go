@@ -108,8 +108,8 @@ type increase struct {
 }
 
 // addPoint adds a data point of a counter. Amounts that were counted before the store was started
-// are not stored, because it is unknown when these amounts were spent. This also applies to unknown
-// counters that are older than the retention period.
+// are not stored, because it is unknown when these amounts were spent. For the same reason, the
+// first point of a counter is not stored if the counter started before the retention period.
 func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]

@@ -283,8 +283,8 @@ func (a *accumulator) reset(d *Device) {
 // highest counter is missing, foldBoard keeps the previous value of the board's counter, because a
 // decrease would look like a reset. The board's counter decreases only if the counter of an
 // instance decreased, or if no instance was in the previous scrape of the source. An older value of
-// an instance is not evidence that the counter was not reset since. The before parameter is the time
-// of the previous scrape of the source in the place, or 0 if there is none.
+// an instance does not show whether the counter was reset afterward. The before parameter is the
+// time of the previous scrape of the source in the place, or 0 if there is none.
 func (a *accumulator) foldBoard(before int64) {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
